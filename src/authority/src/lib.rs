@@ -1,0 +1,1 @@
+//! m87-authority
