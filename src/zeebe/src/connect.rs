@@ -1,0 +1,95 @@
+//! A channel to a gateway: plain, or by TLS against a named CA.
+
+use std::time::Duration;
+
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+
+/// How the connection is protected.
+#[derive(Debug, Clone)]
+pub enum Tls {
+    /// Not at all: loopback, or a mesh that does it.
+    Plain,
+    /// The server's certificate must chain to this CA.
+    Ca {
+        /// The CA's certificates, PEM.
+        pem: Vec<u8>,
+        /// The name the certificate must carry, if it is not the host of the address.
+        name: Option<String>,
+    },
+}
+
+/// Why there is no channel: what was configured cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{address:?} is not a usable gateway address: {cause}; write host:port, for example 127.0.0.1:26500"
+)]
+pub struct ConnectError {
+    /// As given.
+    pub address: String,
+    /// What is wrong with it or with the certificates.
+    pub cause: String,
+}
+
+/// Makes a channel to `address` (host:port). It connects at the first call and again whenever the connection is lost:
+/// a gateway that is not there yet is a call that is unavailable, not a failure here.
+///
+/// # Errors
+/// If the address or the CA does not parse.
+pub fn connect(address: &str, tls: Tls) -> Result<Channel, ConnectError> {
+    let refuse = |cause: String| ConnectError {
+        address: address.to_owned(),
+        cause,
+    };
+    let scheme = if matches!(tls, Tls::Plain) {
+        "http"
+    } else {
+        "https"
+    };
+    if address.contains("://") {
+        return Err(refuse("it has a scheme".into()));
+    }
+    let endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))
+        .map_err(|error| refuse(chain(&error)))?;
+    if endpoint.uri().port().is_none() {
+        return Err(refuse("it has no port".into()));
+    }
+    let endpoint = configure(endpoint);
+    let endpoint = match tls {
+        Tls::Plain => endpoint,
+        Tls::Ca { pem, name } => {
+            let config = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem));
+            let config = match name {
+                Some(name) => config.domain_name(name),
+                None => config,
+            };
+            endpoint
+                .tls_config(config)
+                .map_err(|error| refuse(chain(&error)))?
+        }
+    };
+    Ok(endpoint.connect_lazy())
+}
+
+/// The settings of every channel to a gateway, also of one within the process.
+///
+/// The stream window is small on purpose: jobs that were pushed and lie unread in a buffer are running out of time.
+pub fn configure(endpoint: Endpoint) -> Endpoint {
+    endpoint
+        .connect_timeout(Duration::from_secs(5))
+        .http2_keep_alive_interval(Duration::from_secs(30))
+        .keep_alive_timeout(Duration::from_secs(10))
+        .keep_alive_while_idle(false)
+        .initial_stream_window_size(64 * 1024)
+        .initial_connection_window_size(1024 * 1024)
+        .tcp_nodelay(true)
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}
