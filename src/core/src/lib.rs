@@ -9,6 +9,7 @@ pub mod contract;
 pub mod dossier;
 pub mod effects;
 pub mod evidence;
+pub mod json;
 pub mod policy;
 pub mod proposal;
 pub mod reason;
