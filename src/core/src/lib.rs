@@ -10,6 +10,7 @@ pub mod dossier;
 pub mod effects;
 pub mod evidence;
 pub mod json;
+pub mod lane;
 pub mod policy;
 pub mod proposal;
 pub mod reason;
