@@ -35,10 +35,7 @@ pub struct Client {
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Client")
-            .field("prefix", &self.prefix)
-            .field("deadline", &self.deadline)
-            .finish_non_exhaustive()
+        f.debug_struct("Client").field("prefix", &self.prefix).field("deadline", &self.deadline).finish_non_exhaustive()
     }
 }
 
@@ -91,12 +88,7 @@ pub struct Activation {
 impl Client {
     /// A client on a channel ([`crate::connect`], or the embedded engine's own).
     pub fn new(channel: Channel) -> Self {
-        Self {
-            channel,
-            bearer: Bearer::default(),
-            prefix: Prefix::default(),
-            deadline: CALL_DEADLINE,
-        }
+        Self { channel, bearer: Bearer::default(), prefix: Prefix::default(), deadline: CALL_DEADLINE }
     }
 
     /// Sends a bearer token with each call.
@@ -136,9 +128,7 @@ impl Client {
     /// See [`Error`].
     pub async fn topology(&self) -> Result<proto::TopologyResponse, Error> {
         let request = self.request(proto::TopologyRequest {});
-        Ok(limited(self.deadline, self.gateway().topology(request))
-            .await?
-            .into_inner())
+        Ok(limited(self.deadline, self.gateway().topology(request)).await?.into_inner())
     }
 
     /// Deploys files (name, content), all or none. A file that is the latest already keeps its version.
@@ -148,33 +138,21 @@ impl Client {
     pub async fn deploy(&self, files: &[(&str, &[u8])]) -> Result<Vec<Deployed>, Error> {
         let resources = files
             .iter()
-            .map(|(name, content)| proto::Resource {
-                name: (*name).to_owned(),
-                content: content.to_vec(),
-            })
+            .map(|(name, content)| proto::Resource { name: (*name).to_owned(), content: content.to_vec() })
             .collect();
-        let request = self.request(proto::DeployResourceRequest {
-            resources,
-            tenant_id: String::new(),
+        let request = self.request(proto::DeployResourceRequest { resources, tenant_id: String::new() });
+        let reply = limited(self.deadline, self.gateway().deploy_resource(request)).await?.into_inner();
+        let deployed = reply.deployments.into_iter().filter_map(|deployment| match deployment.metadata? {
+            proto::deployment::Metadata::Process(process) => Some(Deployed {
+                process_id: self.prefix.off(&process.bpmn_process_id),
+                version: process.version,
+                definition: DefinitionKey(process.process_definition_key),
+                resource: process.resource_name,
+            }),
+            proto::deployment::Metadata::Decision(_)
+            | proto::deployment::Metadata::DecisionRequirements(_)
+            | proto::deployment::Metadata::Form(_) => None,
         });
-        let reply = limited(self.deadline, self.gateway().deploy_resource(request))
-            .await?
-            .into_inner();
-        let deployed =
-            reply
-                .deployments
-                .into_iter()
-                .filter_map(|deployment| match deployment.metadata? {
-                    proto::deployment::Metadata::Process(process) => Some(Deployed {
-                        process_id: self.prefix.off(&process.bpmn_process_id),
-                        version: process.version,
-                        definition: DefinitionKey(process.process_definition_key),
-                        resource: process.resource_name,
-                    }),
-                    proto::deployment::Metadata::Decision(_)
-                    | proto::deployment::Metadata::DecisionRequirements(_)
-                    | proto::deployment::Metadata::Form(_) => None,
-                });
         Ok(deployed.collect())
     }
 
@@ -198,12 +176,7 @@ impl Client {
             variables: text(variables)?,
             ..Default::default()
         });
-        let reply = limited(
-            self.deadline,
-            self.gateway().create_process_instance(request),
-        )
-        .await?
-        .into_inner();
+        let reply = limited(self.deadline, self.gateway().create_process_instance(request)).await?.into_inner();
         Ok(Instance {
             key: InstanceKey(reply.process_instance_key),
             definition: DefinitionKey(reply.process_definition_key),
@@ -216,17 +189,9 @@ impl Client {
     /// # Errors
     /// [`Error::NotFound`] if no such instance is alive.
     pub async fn cancel_instance(&self, key: InstanceKey) -> Result<(), Error> {
-        let message = proto::CancelProcessInstanceRequest {
-            process_instance_key: key.0,
-            operation_reference: None,
-        };
+        let message = proto::CancelProcessInstanceRequest { process_instance_key: key.0, operation_reference: None };
         let request = self.request(message);
-        limited(
-            self.deadline,
-            self.gateway().cancel_process_instance(request),
-        )
-        .await
-        .map(drop)
+        limited(self.deadline, self.gateway().cancel_process_instance(request)).await.map(drop)
     }
 
     /// Sets variables: in this scope only, or where they are (in the root if nowhere).
@@ -245,9 +210,7 @@ impl Client {
             local: scope == Scope::Local,
             operation_reference: None,
         });
-        limited(self.deadline, self.gateway().set_variables(request))
-            .await
-            .map(drop)
+        limited(self.deadline, self.gateway().set_variables(request)).await.map(drop)
     }
 
     /// Goes on after an incident. For a job without retries, give it some first.
@@ -255,54 +218,31 @@ impl Client {
     /// # Errors
     /// [`Error::NotFound`] if there is no such incident, or no longer.
     pub async fn resolve_incident(&self, key: IncidentKey) -> Result<(), Error> {
-        let message = proto::ResolveIncidentRequest {
-            incident_key: key.0,
-            operation_reference: None,
-        };
+        let message = proto::ResolveIncidentRequest { incident_key: key.0, operation_reference: None };
         let request = self.request(message);
-        limited(self.deadline, self.gateway().resolve_incident(request))
-            .await
-            .map(drop)
+        limited(self.deadline, self.gateway().resolve_incident(request)).await.map(drop)
     }
 
     /// Takes up to `max` waiting jobs, holding the call up to `wait` for a first one ([`Duration::ZERO`]: not at all).
     ///
     /// # Errors
     /// Without jobs only: if the answer is cut after some came, those are returned.
-    pub async fn activate_jobs(
-        &self,
-        ask: &Activation,
-        max: u32,
-        wait: Duration,
-    ) -> Result<Vec<Job>, Error> {
+    pub async fn activate_jobs(&self, ask: &Activation, max: u32, wait: Duration) -> Result<Vec<Job>, Error> {
         let message = proto::ActivateJobsRequest {
             r#type: self.prefix.on(&ask.job_type),
             worker: ask.worker.clone(),
             timeout: milliseconds(ask.timeout),
             max_jobs_to_activate: i32::try_from(max).unwrap_or(i32::MAX),
             fetch_variable: ask.variables.clone().unwrap_or_default(),
-            request_timeout: if wait.is_zero() {
-                -1
-            } else {
-                milliseconds(wait)
-            },
+            request_timeout: if wait.is_zero() { -1 } else { milliseconds(wait) },
             tenant_ids: Vec::new(),
         };
         let limit = wait + HOLD_MARGIN;
         let mut jobs = Vec::new();
         let outcome = limited(limit, async {
-            let mut replies = self
-                .gateway()
-                .activate_jobs(held(message, limit))
-                .await?
-                .into_inner();
+            let mut replies = self.gateway().activate_jobs(held(message, limit)).await?.into_inner();
             while let Some(reply) = replies.message().await? {
-                jobs.extend(
-                    reply
-                        .jobs
-                        .into_iter()
-                        .map(|job| Job::from_wire(job, &self.prefix)),
-                );
+                jobs.extend(reply.jobs.into_iter().map(|job| Job::from_wire(job, &self.prefix)));
             }
             Ok(())
         })
@@ -336,20 +276,10 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such job, or no longer.
-    pub async fn complete_job(
-        &self,
-        key: JobKey,
-        variables: &Map<String, Value>,
-    ) -> Result<(), Error> {
-        let message = proto::CompleteJobRequest {
-            job_key: key.0,
-            variables: text(variables)?,
-            result: None,
-        };
+    pub async fn complete_job(&self, key: JobKey, variables: &Map<String, Value>) -> Result<(), Error> {
+        let message = proto::CompleteJobRequest { job_key: key.0, variables: text(variables)?, result: None };
         let request = self.request(message);
-        limited(self.deadline, self.gateway().complete_job(request))
-            .await
-            .map(drop)
+        limited(self.deadline, self.gateway().complete_job(request)).await.map(drop)
     }
 
     /// Reports a job as failed: it may be tried `retries` times more, the first time after `back_off`. At 0 the
@@ -357,13 +287,7 @@ impl Client {
     ///
     /// # Errors
     /// [`Error::NotFound`] if there is no such job, or no longer.
-    pub async fn fail_job(
-        &self,
-        key: JobKey,
-        retries: i32,
-        back_off: Duration,
-        message: &str,
-    ) -> Result<(), Error> {
+    pub async fn fail_job(&self, key: JobKey, retries: i32, back_off: Duration, message: &str) -> Result<(), Error> {
         let request = self.request(proto::FailJobRequest {
             job_key: key.0,
             retries,
@@ -371,9 +295,7 @@ impl Client {
             retry_back_off: milliseconds(back_off),
             variables: String::new(),
         });
-        limited(self.deadline, self.gateway().fail_job(request))
-            .await
-            .map(drop)
+        limited(self.deadline, self.gateway().fail_job(request)).await.map(drop)
     }
 
     /// Ends a job in an error that the process may catch by its code.
@@ -387,9 +309,7 @@ impl Client {
             error_message: message.to_owned(),
             variables: String::new(),
         });
-        limited(self.deadline, self.gateway().throw_error(request))
-            .await
-            .map(drop)
+        limited(self.deadline, self.gateway().throw_error(request)).await.map(drop)
     }
 
     /// Sets how often a job may still be tried; above 0.
@@ -397,15 +317,9 @@ impl Client {
     /// # Errors
     /// [`Error::NotFound`] if there is no such job, or no longer.
     pub async fn update_job_retries(&self, key: JobKey, retries: i32) -> Result<(), Error> {
-        let message = proto::UpdateJobRetriesRequest {
-            job_key: key.0,
-            retries,
-            operation_reference: None,
-        };
+        let message = proto::UpdateJobRetriesRequest { job_key: key.0, retries, operation_reference: None };
         let request = self.request(message);
-        limited(self.deadline, self.gateway().update_job_retries(request))
-            .await
-            .map(drop)
+        limited(self.deadline, self.gateway().update_job_retries(request)).await.map(drop)
     }
 
     /// Sets how long, from now, a job stays with its worker.
@@ -414,15 +328,9 @@ impl Client {
     /// [`Error::NotFound`] if there is no such job; refused if it is not with a worker now.
     pub async fn update_job_timeout(&self, key: JobKey, timeout: Duration) -> Result<(), Error> {
         let timeout = milliseconds(timeout);
-        let message = proto::UpdateJobTimeoutRequest {
-            job_key: key.0,
-            timeout,
-            operation_reference: None,
-        };
+        let message = proto::UpdateJobTimeoutRequest { job_key: key.0, timeout, operation_reference: None };
         let request = self.request(message);
-        limited(self.deadline, self.gateway().update_job_timeout(request))
-            .await
-            .map(drop)
+        limited(self.deadline, self.gateway().update_job_timeout(request)).await.map(drop)
     }
 }
 
@@ -442,10 +350,7 @@ fn held<T>(message: T, limit: Duration) -> Request<T> {
 }
 
 /// The server is told the deadline; this holds even if it does not care.
-async fn limited<T>(
-    limit: Duration,
-    call: impl Future<Output = Result<T, tonic::Status>>,
-) -> Result<T, Error> {
+async fn limited<T>(limit: Duration, call: impl Future<Output = Result<T, tonic::Status>>) -> Result<T, Error> {
     match tokio::time::timeout(limit + Duration::from_millis(100), call).await {
         Ok(result) => Ok(result?),
         Err(_) => Err(Error::Unavailable {
@@ -456,8 +361,7 @@ async fn limited<T>(
 }
 
 fn text(variables: &Map<String, Value>) -> Result<String, Error> {
-    serde_json::to_string(variables)
-        .map_err(|error| Error::Malformed(format!("variables: {error}")))
+    serde_json::to_string(variables).map_err(|error| Error::Malformed(format!("variables: {error}")))
 }
 
 fn milliseconds(duration: Duration) -> i64 {

@@ -20,9 +20,7 @@ pub enum Tls {
 
 /// Why there is no channel: what was configured cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "{address:?} is not a usable gateway address: {cause}; write host:port, for example 127.0.0.1:26500"
-)]
+#[error("{address:?} is not a usable gateway address: {cause}; write host:port, for example 127.0.0.1:26500")]
 pub struct ConnectError {
     /// As given.
     pub address: String,
@@ -36,20 +34,12 @@ pub struct ConnectError {
 /// # Errors
 /// If the address or the CA does not parse.
 pub fn connect(address: &str, tls: Tls) -> Result<Channel, ConnectError> {
-    let refuse = |cause: String| ConnectError {
-        address: address.to_owned(),
-        cause,
-    };
-    let scheme = if matches!(tls, Tls::Plain) {
-        "http"
-    } else {
-        "https"
-    };
+    let refuse = |cause: String| ConnectError { address: address.to_owned(), cause };
+    let scheme = if matches!(tls, Tls::Plain) { "http" } else { "https" };
     if address.contains("://") {
         return Err(refuse("it has a scheme".into()));
     }
-    let endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))
-        .map_err(|error| refuse(chain(&error)))?;
+    let endpoint = Endpoint::from_shared(format!("{scheme}://{address}")).map_err(|error| refuse(chain(&error)))?;
     if endpoint.uri().port().is_none() {
         return Err(refuse("it has no port".into()));
     }
@@ -62,9 +52,7 @@ pub fn connect(address: &str, tls: Tls) -> Result<Channel, ConnectError> {
                 Some(name) => config.domain_name(name),
                 None => config,
             };
-            endpoint
-                .tls_config(config)
-                .map_err(|error| refuse(chain(&error)))?
+            endpoint.tls_config(config).map_err(|error| refuse(chain(&error)))?
         }
     };
     Ok(endpoint.connect_lazy())

@@ -38,13 +38,7 @@ impl Error {
 
     /// True if the gateway does not have this call.
     pub const fn is_unimplemented(&self) -> bool {
-        matches!(
-            self,
-            Self::Refused {
-                status: Code::Unimplemented,
-                ..
-            }
-        )
+        matches!(self, Self::Refused { status: Code::Unimplemented, .. })
     }
 }
 
@@ -59,10 +53,7 @@ impl From<Status> for Error {
             | Code::FailedPrecondition
             | Code::OutOfRange
             | Code::Unimplemented
-            | Code::Unauthenticated => Self::Refused {
-                status: code,
-                message,
-            },
+            | Code::Unauthenticated => Self::Refused { status: code, message },
             // Not a no: the transport broke, time ran out, or the engine is overloaded.
             Code::Ok
             | Code::Cancelled
@@ -72,10 +63,7 @@ impl From<Status> for Error {
             | Code::Aborted
             | Code::Internal
             | Code::Unavailable
-            | Code::DataLoss => Self::Unavailable {
-                status: code,
-                message,
-            },
+            | Code::DataLoss => Self::Unavailable { status: code, message },
         }
     }
 }
@@ -97,10 +85,7 @@ pub fn absent_is_done(result: Result<(), Error>) -> Result<(), Error> {
 /// Every other error, unchanged.
 pub fn exists_is_done(result: Result<(), Error>) -> Result<(), Error> {
     match result {
-        Err(Error::Refused {
-            status: Code::AlreadyExists,
-            ..
-        }) => Ok(()),
+        Err(Error::Refused { status: Code::AlreadyExists, .. }) => Ok(()),
         other => other,
     }
 }

@@ -63,10 +63,7 @@ impl Job {
     /// [`Error::Malformed`] if they are not one.
     pub fn variables(&self) -> Result<Map<String, Value>, Error> {
         serde_json::from_str(&self.variables).map_err(|error| {
-            Error::Malformed(format!(
-                "job {}: its variables are not a JSON object: {error}",
-                self.key
-            ))
+            Error::Malformed(format!("job {}: its variables are not a JSON object: {error}", self.key))
         })
     }
 }
@@ -88,10 +85,6 @@ impl JobStream {
     /// # Errors
     /// If the stream was cut.
     pub async fn next(&mut self) -> Result<Option<Job>, Error> {
-        Ok(self
-            .stream
-            .message()
-            .await?
-            .map(|job| Job::from_wire(job, &self.prefix)))
+        Ok(self.stream.message().await?.map(|job| Job::from_wire(job, &self.prefix)))
     }
 }

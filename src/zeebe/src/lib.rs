@@ -3,16 +3,20 @@
 //! It speaks to the embedded engine and to a real Zeebe from 8.6 alike, and knows nothing of governed runs. Every error
 //! says what to do next: ask again, take the absence for the answer, or accept the refusal ([`Error`]).
 
+pub mod back_off;
 pub mod client;
 pub mod connect;
 pub mod error;
 pub mod job;
 pub mod keys;
+pub mod local;
 pub mod prefix;
 #[rustfmt::skip]
 pub mod proto;
 pub mod token;
+pub mod worker;
 
+pub use back_off::BackOff;
 pub use client::{Activation, Client, Definition, Deployed, Instance, Scope};
 pub use connect::{ConnectError, Tls, connect};
 pub use error::{Error, absent_is_done, exists_is_done};
@@ -20,3 +24,4 @@ pub use job::{Job, JobStream};
 pub use keys::{DefinitionKey, ElementKey, IncidentKey, InstanceKey, JobKey};
 pub use prefix::Prefix;
 pub use token::{Token, TokenSource};
+pub use worker::{Handler, JobWorker, Outcome, WorkerOptions};

@@ -17,8 +17,6 @@ impl Prefix {
 
     /// The name as m87 knows it; a name without the prefix is left as it is.
     pub fn off(&self, name: &str) -> String {
-        name.strip_prefix(self.0.as_str())
-            .unwrap_or(name)
-            .to_owned()
+        name.strip_prefix(self.0.as_str()).unwrap_or(name).to_owned()
     }
 }

@@ -37,10 +37,7 @@ impl TokenSource for Token {
             Self::Fixed(token) => Ok(token.clone()),
             Self::File(path) => match std::fs::read_to_string(path) {
                 Ok(text) => Ok(text.trim().to_owned()),
-                Err(error) => Err(format!(
-                    "{}: the token cannot be read: {error}",
-                    path.display()
-                )),
+                Err(error) => Err(format!("{}: the token cannot be read: {error}", path.display())),
             },
         }
     }
@@ -54,9 +51,8 @@ impl Interceptor for Bearer {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         if let Some(source) = &self.0 {
             let token = source.token().map_err(Status::unavailable)?;
-            let mut value = MetadataValue::try_from(format!("Bearer {token}")).map_err(|_| {
-                Status::unauthenticated("the token has characters that a header cannot carry")
-            })?;
+            let mut value = MetadataValue::try_from(format!("Bearer {token}"))
+                .map_err(|_| Status::unauthenticated("the token has characters that a header cannot carry"))?;
             value.set_sensitive(true);
             request.metadata_mut().insert("authorization", value);
         }
