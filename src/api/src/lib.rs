@@ -1,1 +1,16 @@
-//! m87-api
+//! The objects that people write: `GovernancePolicy`, `ToolManifest` and `GovernedRun` of the group `m87.dev`.
+//!
+//! A type tolerates fields that it does not know, since an operator may read objects newer than itself. Files on a disk
+//! have no such excuse: [`local`] reads them strictly and refuses by name what is not known.
+
+//pub mod local;
+mod metadata;
+mod names;
+mod object;
+mod run;
+pub mod schema;
+
+pub use metadata::Metadata;
+pub use names::{NameProblem, label, subdomain};
+pub use object::{API_VERSION, GovernancePolicy, GovernedRun, Object, Spec, ToolManifest};
+pub use run::{EXPECT_TERMINAL, GovernedRunSpec, Reference};

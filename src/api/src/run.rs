@@ -1,0 +1,37 @@
+//! What a `GovernedRun` says: a proposal, and under which policy and with which tools it is to be judged.
+
+use m87_core::proposal::Proposal;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The annotation by which a run's author says how it should end; `m87 run` compares.
+pub const EXPECT_TERMINAL: &str = "m87.dev/expect-terminal";
+
+/// One proposal and where its rules are. All references stay within the run's namespace.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct GovernedRunSpec {
+    /// The `GovernancePolicy` that judges it; without such a policy the run ends in HALT.
+    pub policy_ref: Reference,
+    /// The `ToolManifest` whose tools it may name; without it the run ends in REJECT_MANIFEST.
+    pub manifest_ref: Reference,
+    /// What is asked for.
+    pub proposal: Proposal,
+    /// Identity of the effect in its namespace: a second run with the same one executes nothing. The run's name if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub idempotency_key: Option<String>,
+    /// Seconds from the start of the process to the end of patience; 3600 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 604_800))]
+    pub deadline_seconds: Option<i64>,
+}
+
+/// An object of the same namespace, by name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Reference {
+    /// Its name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
