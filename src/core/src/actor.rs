@@ -28,3 +28,15 @@ pub enum Attestation {
     /// The API server's admission, which stamped the name on the object.
     Admission,
 }
+
+impl Actor {
+    /// Whether a person is asking: someone vouches for the name, and it is none that programs have.
+    pub fn is_human(&self) -> bool {
+        self.is_attested() && !self.username.starts_with("system:")
+    }
+
+    /// Whether someone vouches for the name. A blank name is nobody's.
+    pub fn is_attested(&self) -> bool {
+        self.attestation != Attestation::Unattested && !self.username.trim().is_empty()
+    }
+}

@@ -1,5 +1,6 @@
 //! What the authority hands to `exec` and to the validating process once everything holds.
 
+use crate::json::Document;
 use crate::tool::{CommandLimits, Run, Validation};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -46,5 +47,23 @@ impl WorkOrder {
         match &self.run {
             Run::Command(command) => &command.limits,
         }
+    }
+}
+
+impl Document for WorkOrder {
+    const KIND: &'static str = "WorkOrder";
+    const SPEC_VERSION: &'static str = "1";
+
+    fn says(&self) -> (&str, &str) {
+        (&self.kind, &self.spec_version)
+    }
+}
+
+impl Document for ValidationOrder {
+    const KIND: &'static str = "ValidationOrder";
+    const SPEC_VERSION: &'static str = "1";
+
+    fn says(&self) -> (&str, &str) {
+        (&self.kind, &self.spec_version)
     }
 }

@@ -1,6 +1,7 @@
 //! What is known of a run before anything happens: the pinned inputs of every judgement.
 
 use crate::actor::Actor;
+use crate::json::Document;
 use crate::policy::PolicySpec;
 use crate::proposal::Proposal;
 use crate::time::Timestamp;
@@ -40,6 +41,15 @@ pub struct Dossier {
     pub manifest: Option<Pinned<Candidates>>,
     /// The process that the run goes through; `None` where there can be none (then the operator seals alone).
     pub process: Option<ProcessPin>,
+}
+
+impl Document for Dossier {
+    const KIND: &'static str = "Dossier";
+    const SPEC_VERSION: &'static str = "1";
+
+    fn says(&self) -> (&str, &str) {
+        (&self.kind, &self.spec_version)
+    }
 }
 
 /// An object's name and uid.

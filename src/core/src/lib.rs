@@ -5,15 +5,23 @@
 
 pub mod actor;
 pub mod budget;
+pub mod case;
 pub mod contract;
+pub mod decision;
 pub mod dossier;
 pub mod effects;
 pub mod evidence;
+#[cfg(any(test, feature = "fixtures"))]
+pub mod fixtures;
+pub mod gates;
 pub mod json;
 pub mod lane;
+pub mod plan;
 pub mod policy;
 pub mod proposal;
 pub mod reason;
+pub mod resolve;
 pub mod risk;
+pub mod target;
 pub mod time;
 pub mod tool;

@@ -1,6 +1,6 @@
 //! What a `GovernancePolicy` says. Every restricting field is required: a misspelt one must not become a weaker rule.
 
-use crate::budget::AutonomyBudget;
+use crate::budget::{AutonomyBudget, Limit};
 use crate::risk::Risk;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -75,4 +75,80 @@ pub struct ProcessSource {
     /// BPMN 2.0 XML with Zeebe's extensions.
     #[schemars(length(min = 1, max = 262_144))]
     pub bpmn: String,
+}
+
+/// The rules that count: the policy and the platform's baseline, the stricter of both everywhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Effective {
+    /// Required if either requires it.
+    pub reasoning_trace: Requirement,
+    /// Allowed by both.
+    pub risks_allowed: Vec<Risk>,
+    /// Forbidden by either.
+    pub targets_forbidden: Vec<String>,
+    /// One list for each policy: an actor must be in every list.
+    pub actors_allowed: Vec<Vec<String>>,
+    /// The lower limit of both; a tool may report what both let it report.
+    pub autonomy_budget: AutonomyBudget,
+    /// Approved in advance by both, up to the lower risk, for the non-humans in both.
+    pub auto_approve: Option<AutoApprove>,
+}
+
+/// Policy ∩ baseline. Without a baseline it is the policy itself.
+pub fn effective(policy: &PolicySpec, baseline: Option<&PolicySpec>) -> Effective {
+    let own = Effective {
+        reasoning_trace: policy.constraints.reasoning_trace,
+        risks_allowed: policy.constraints.risks_allowed.clone(),
+        targets_forbidden: policy.constraints.targets_forbidden.clone(),
+        actors_allowed: vec![policy.constraints.actors_allowed.clone()],
+        autonomy_budget: policy.autonomy_budget.clone(),
+        auto_approve: policy.approvals.auto_approve.clone(),
+    };
+    match baseline {
+        Some(baseline) => own.and(effective(baseline, None)),
+        None => own,
+    }
+}
+
+impl Effective {
+    fn and(mut self, other: Self) -> Self {
+        if other.reasoning_trace == Requirement::Required {
+            self.reasoning_trace = Requirement::Required;
+        }
+        self.risks_allowed.retain(|risk| other.risks_allowed.contains(risk));
+        self.targets_forbidden.extend(other.targets_forbidden);
+        self.actors_allowed.extend(other.actors_allowed);
+        self.autonomy_budget = self.autonomy_budget.and(&other.autonomy_budget);
+        self.auto_approve = match (self.auto_approve, other.auto_approve) {
+            (Some(mut a), Some(b)) => {
+                a.risk_at_most = a.risk_at_most.min(b.risk_at_most);
+                a.non_humans.retain(|name| b.non_humans.contains(name));
+                Some(a)
+            }
+            (None, _) | (_, None) => None,
+        };
+        self
+    }
+}
+
+impl AutonomyBudget {
+    /// The lower limit in every dimension; a dimension that either leaves out may not be used.
+    pub fn and(&self, other: &Self) -> Self {
+        let lower = |a: Option<Limit>, b: Option<Limit>| match (a?, b?) {
+            (Limit::Limit(a), Limit::Limit(b)) => Some(Limit::Limit(a.min(b))),
+            (Limit::Limit(limit), Limit::Unlimited(_)) | (Limit::Unlimited(_), Limit::Limit(limit)) => {
+                Some(Limit::Limit(limit))
+            }
+            (Limit::Unlimited(yes), Limit::Unlimited(_)) => Some(Limit::Unlimited(yes)),
+        };
+        Self {
+            steps: lower(self.steps, other.steps),
+            tool_calls: lower(self.tool_calls, other.tool_calls),
+            tokens: lower(self.tokens, other.tokens),
+            seconds: lower(self.seconds, other.seconds),
+            external_calls: lower(self.external_calls, other.external_calls),
+            artifact_bytes: lower(self.artifact_bytes, other.artifact_bytes),
+            reported: self.reported.iter().copied().filter(|dimension| other.reported.contains(dimension)).collect(),
+        }
+    }
 }
