@@ -6,6 +6,7 @@
 mod clock;
 mod document;
 mod engine;
+pub mod gateway;
 pub mod machine;
 mod rejection;
 mod shell;
