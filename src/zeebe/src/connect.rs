@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustls::pki_types::{CertificateDer, pem::PemObject};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 
 /// How the connection is protected.
@@ -47,6 +48,10 @@ pub fn connect(address: &str, tls: Tls) -> Result<Channel, ConnectError> {
     let endpoint = match tls {
         Tls::Plain => endpoint,
         Tls::Ca { pem, name } => {
+            let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
+            if !certificates.is_ok_and(|found| !found.is_empty()) {
+                return Err(refuse("the CA file holds no PEM certificate".into()));
+            }
             let config = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(pem));
             let config = match name {
                 Some(name) => config.domain_name(name),

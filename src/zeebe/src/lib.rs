@@ -13,6 +13,8 @@ pub mod local;
 pub mod prefix;
 #[rustfmt::skip]
 pub mod proto;
+#[cfg(test)]
+mod tests;
 pub mod token;
 pub mod worker;
 
