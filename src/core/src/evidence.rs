@@ -1,5 +1,6 @@
 //! What happened to a run, as recorded once by the one lane that may. `decide` judges nothing else.
 
+use crate::decide::Effect;
 use crate::reason::Reason;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -139,6 +140,16 @@ pub struct ExecutionReport {
     /// The end of what the tool printed, cleaned of control characters, for people; at most 2 KiB.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub output: String,
+}
+
+impl ExecutionReport {
+    /// Whether the tool may have touched anything: not if it could not even be started.
+    pub const fn effect(&self) -> Effect {
+        match self.ended {
+            Ended::NotStarted(_) => Effect::None,
+            Ended::Exited(_) | Ended::Signalled(_) | Ended::Limit(_) => Effect::Dispatched,
+        }
+    }
 }
 
 /// How a tool ended.

@@ -7,10 +7,12 @@ pub mod actor;
 pub mod budget;
 pub mod case;
 pub mod contract;
+pub mod decide;
 pub mod decision;
 pub mod dossier;
 pub mod effects;
 pub mod evidence;
+pub mod explain;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 pub mod gates;

@@ -146,7 +146,9 @@ impl Tool<'_> {
         let schema = schema.map_err(|error| format!("the tool's inputSchema cannot be used: {error}"))?;
         match schema.validate(input) {
             Ok(()) => Ok(()),
-            Err(error) => Err(format!("at {:?}: {}", error.instance_path().to_string(), shorten(&error.to_string()))),
+            Err(error) => {
+                Err(format!("at {:?}: {}", error.instance_path().to_string(), shorten(&error.masked().to_string())))
+            }
         }
     }
 }
@@ -157,6 +159,10 @@ fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
     if !schema.is_object() {
         return Err("a schema is an object; write {\"type\": \"object\"} and its properties".to_owned());
     }
+    // As its canonical text reads, so that whoever reads it back from a bundle finds the same words.
+    let schema = &json::canonical(schema)
+        .and_then(|text| json::from_canonical::<Value>(text.as_bytes()))
+        .map_err(|error| error.to_string())?;
     match schema.get("$schema") {
         None => {}
         Some(Value::String(dialect)) if dialect.trim_end_matches('#') == DIALECT => {}
@@ -172,7 +178,7 @@ fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
         .map_err(|error| shorten(&error.to_string()))
 }
 
-/// Messages of the schema library quote the input; people need its start only.
+/// Messages of the schema library can be long; people need their start only.
 fn shorten(text: &str) -> String {
     match text.char_indices().nth(300) {
         Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
