@@ -1,5 +1,6 @@
 //! The handle of a running engine. Cloned freely; every clone speaks to the one task that owns the journal.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,18 +11,25 @@ use futures::Stream;
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Clocks};
 use crate::document::Document;
+use crate::journal::{Journal, OpenError, draw_id};
 use crate::machine::{
     ActivateRequest, ActivatedJob, Activation, Answer, Command, CreateRequest, Created, Deployment, Reach, Resource,
     State, StreamRequest,
 };
 use crate::rejection::{Intent, Rejection, RejectionKind};
-use crate::shell::{Pollers, Request, Streams};
+use crate::shell::{Pollers, Request, Streams, Task};
 use crate::view::{IncidentView, InstanceView, JobView, Notice};
 
 /// How often a long poll looks again although nobody woke it.
 const PROBE: Duration = Duration::from_secs(2);
+
+/// Commands that may wait for the engine; who comes later waits to hand his over.
+const QUEUED: usize = 4096;
+
+/// Notices that a listener may lag behind.
+const NOTICES: usize = 65_536;
 
 /// How an engine is opened.
 #[derive(Debug, Clone, Default)]
@@ -54,6 +62,51 @@ pub(crate) struct Inner {
 }
 
 impl Engine {
+    /// Opens an engine, recovering what its journal holds, and starts it.
+    ///
+    /// # Errors
+    /// The folder is in use, cannot be read, belongs to another engine, or holds what this build cannot trust.
+    pub async fn open(options: EngineOptions) -> Result<Self, OpenError> {
+        let (journal, state, id) = match &options.data {
+            Some(folder) => {
+                let (journal, state) = Journal::open(folder, options.id.as_deref()).await?;
+                let id = journal.engine().to_owned();
+                (Some(journal), state, id)
+            }
+            None => (None, State::default(), options.id.map_or_else(draw_id, Ok)?),
+        };
+        let (requests, taken) = mpsc::channel(QUEUED);
+        let inner = Inner {
+            id,
+            requests,
+            committed: Arc::new(RwLock::new(state.clone())),
+            notices: broadcast::Sender::new(NOTICES),
+            streams: Streams::default(),
+            pollers: Pollers::default(),
+            stop: CancellationToken::new(),
+            stopped: CancellationToken::new(),
+            runtime: tokio::runtime::Handle::current(),
+        };
+        let task = Task {
+            journal,
+            state,
+            clocks: Clocks::new(options.clock),
+            requests: taken,
+            committed: Arc::clone(&inner.committed),
+            notices: inner.notices.clone(),
+            streams: inner.streams.clone(),
+            pollers: inner.pollers.clone(),
+            stop: inner.stop.clone(),
+            stopped: inner.stopped.clone(),
+            queue: VecDeque::new(),
+            returned: Vec::new(),
+            in_doubt: false,
+            snapshot: None,
+        };
+        tokio::spawn(task.run());
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
     /// The engine's id: another one means another history.
     pub fn id(&self) -> &str {
         &self.inner.id

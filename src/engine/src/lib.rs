@@ -7,6 +7,7 @@ mod clock;
 mod document;
 mod engine;
 pub mod gateway;
+mod journal;
 pub mod machine;
 mod rejection;
 mod shell;
@@ -15,6 +16,7 @@ mod view;
 pub use clock::Clock;
 pub use document::Document;
 pub use engine::{Engine, EngineOptions, JobStream};
+pub use journal::OpenError;
 pub use machine::{
     ActivateRequest, ActivatedJob, Activation, CreateRequest, Created, DeployedProcess, Deployment, JobKind, Reach,
     Resource, StreamRequest, Target,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::expression::{Expression, Template};
+use m87_bpmn::feel::{Attribute, Expr};
 
 /// An executable process.
 #[derive(Debug, Clone)]
@@ -30,7 +30,7 @@ impl Process {
 #[derive(Debug, Clone)]
 pub(super) struct Flow {
     pub(super) target: String,
-    pub(super) condition: Option<Expression>,
+    pub(super) condition: Option<Expr>,
 }
 
 /// Whatever can have an element instance: the process, a sub-process, an event, a task, a gateway.
@@ -56,8 +56,10 @@ pub struct Node {
 pub(super) enum Kind {
     /// The process or an embedded sub-process: runs what is inside, from its none start event.
     Scope { start: Option<String> },
-    /// Passes through: none start event, manual and undefined task, none end event, boundary event once it caught.
+    /// Passes through: none start event, none end event, manual and undefined task.
     Pass,
+    /// A boundary event that caught: passes through, with the variables that came with what it caught.
+    Catch,
     /// Work for a job worker.
     Job(JobSource),
     /// Takes the first flow whose condition is true.
@@ -65,7 +67,7 @@ pub(super) enum Kind {
     /// Waits for a token on each incoming flow; takes each outgoing flow.
     Parallel,
     /// Ends the path and throws.
-    ErrorEnd { code: Template },
+    ErrorEnd { code: Attribute },
     /// Ends its whole scope.
     TerminateEnd,
 }
@@ -73,15 +75,15 @@ pub(super) enum Kind {
 /// What a job is made from.
 #[derive(Debug, Clone)]
 pub(super) struct JobSource {
-    pub(super) job_type: Template,
-    pub(super) retries: Template,
+    pub(super) job_type: Attribute,
+    pub(super) retries: Attribute,
     pub(super) headers: BTreeMap<String, String>,
 }
 
 /// An input or output mapping.
 #[derive(Debug, Clone)]
 pub(super) struct Mapping {
-    pub(super) source: Template,
+    pub(super) source: Attribute,
     /// The path of the target: a name, or names of nested contexts.
     pub(super) target: Vec<String>,
 }

@@ -349,6 +349,34 @@ impl State {
         None
     }
 
+    /// The scope that a variable set at `scope` belongs to: the nearest that has it, else the root.
+    pub(super) fn home(&self, scope: i64, name: &str) -> i64 {
+        let mut at = scope;
+        while let Some(element) = self.element(at) {
+            match element.parent {
+                Some(parent) if !element.variables.contains_key(name) => at = parent,
+                Some(_) | None => return at,
+            }
+        }
+        at
+    }
+
+    /// The variables of this very scope.
+    pub(super) fn local(&self, scope: i64) -> Map<String, Value> {
+        let variables = self.element(scope).map(|element| &element.variables);
+        variables.into_iter().flatten().map(|(name, value)| (name.clone(), Value::clone(value))).collect()
+    }
+
+    /// Is the job on offer?
+    pub(super) fn is_ready(&self, job_type: &str, key: i64) -> bool {
+        self.ready.get(job_type).is_some_and(|keys| keys.contains(&key))
+    }
+
+    /// Jobs whose deadline or back-off has passed, at most `limit`.
+    pub(super) fn overdue(&self, now: i64, limit: usize) -> Vec<i64> {
+        self.due.iter().take_while(|(at, _)| *at <= now).take(limit).map(|(_, job)| *job).collect()
+    }
+
     /// The variables visible from a scope; only those named, unless none is.
     pub fn visible(&self, scope: i64, fetch: &[String]) -> Document {
         let mut visible = Map::new();

@@ -2,12 +2,15 @@
 //! write, and only then answers, pushes jobs and tells who waits.
 
 mod pollers;
+mod round;
 mod streams;
+mod task;
 
 use tokio::sync::oneshot;
 
 pub(crate) use pollers::Pollers;
 pub(crate) use streams::Streams;
+pub(crate) use task::Task;
 
 use crate::machine::{Answer, Command};
 use crate::rejection::Rejection;
