@@ -1,1 +1,9 @@
-//! m87-worker
+//! What the lanes do with their jobs, and the processes in which tools run.
+//!
+//! - [`exec`]: the authority-facing process of one attempt. It redeems the contract, has the tool run, and reports.
+//! - [`shim`]: the tool-facing process. It knows neither token nor authority.
+//! - [`sandbox`]: what both use to hold a tool and everything that descends from it.
+
+pub mod exec;
+pub mod sandbox;
+pub mod shim;

@@ -1,0 +1,145 @@
+//! A tool attempt: redeem, run, send the artifact, report.
+
+use super::artifact::{self, Artifact};
+use super::persist::persist;
+use super::shim::Shim;
+use super::workplace::{USAGE, Workplace};
+use super::{Attempt, ExecError, ORDER_PATIENCE};
+use crate::shim::link::{Done, Go};
+use m87_authority::AuthorityError;
+use m87_authority::proto::{RedeemRequest, ReportRequest};
+use m87_core::contract::WorkOrder;
+use m87_core::evidence::{DeclaredArtifact, Ended, ExecutionReport, Measured};
+use m87_core::tool::Run;
+use std::time::Duration;
+use tokio::time::Instant;
+
+pub(super) async fn run(attempt: &Attempt<'_>, contract_id: &str) -> Result<(), ExecError> {
+    let place = Workplace::make(attempt.work).map_err(ExecError::system("the work folder"))?;
+    let shim = Shim::start().map_err(ExecError::system("cannot start the shim"))?;
+    let nonce = nonce().map_err(ExecError::system("no randomness for a nonce"))?;
+    let held = Held { attempt, contract_id, nonce, place };
+
+    // From the answer on, an effect is possible and this process is the only one that may have it.
+    let order = held.redeem().await?;
+    attempt.forget_credentials();
+    let limit = order.as_ref().map_or(0, |order| order.limits().seconds);
+    let limit = Duration::from_secs(u64::try_from(limit).unwrap_or(0));
+    let until = Instant::now() + limit + attempt.args.report_grace;
+    let report = match order {
+        Ok(order) => held.execute(&order, shim, until).await?,
+        Err(why) => report(Done { ended: Ended::NotStarted(why), millis: 0, output: String::new() }, true, None),
+    };
+    held.report(&report, until).await
+}
+
+/// A redeemable contract in the one process that can redeem it.
+struct Held<'a> {
+    attempt: &'a Attempt<'a>,
+    contract_id: &'a str,
+    nonce: String,
+    place: Workplace,
+}
+
+impl Held<'_> {
+    /// The order; or, once redeemed, why it cannot be followed.
+    async fn redeem(&self) -> Result<Result<WorkOrder, String>, ExecError> {
+        let request = RedeemRequest { contract_id: self.contract_id.to_owned(), nonce: self.nonce.clone() };
+        let ask = || self.attempt.authority.redeem(request.clone());
+        let reply = persist(Instant::now() + ORDER_PATIENCE, ask).await;
+        let reply = reply.map_err(ExecError::authority("the contract was not redeemed"))?;
+        Ok(self.read(reply.order.as_bytes()))
+    }
+
+    fn read(&self, text: &[u8]) -> Result<WorkOrder, String> {
+        let order: WorkOrder = super::read_order(text, "WorkOrder", |order: &WorkOrder| &order.kind)?;
+        if order.contract_id != self.contract_id {
+            return Err("the work order is for another contract".to_owned());
+        }
+        Ok(order)
+    }
+
+    async fn execute(&self, order: &WorkOrder, shim: Shim, until: Instant) -> Result<ExecutionReport, ExecError> {
+        let Run::Command(command) = &order.run;
+        let done = match self.place.write_input(&order.input) {
+            Ok(()) => {
+                let go = Go {
+                    argv: command.argv.clone(),
+                    env: self.place.tool_env(),
+                    folder: self.place.tool_path(),
+                    limits: command.limits,
+                };
+                shim.run(&go).await
+            }
+            Err(error) => Done {
+                ended: Ended::NotStarted(format!("the input cannot be written: {error}")),
+                millis: 0,
+                output: String::new(),
+            },
+        };
+        let artifact = match done.ended {
+            Ended::Exited(0) => self.send(&command.artifact, until).await?,
+            // A tool that failed has no artifact: whatever lies there was not finished.
+            Ended::Exited(_) | Ended::Signalled(_) | Ended::Limit(_) | Ended::NotStarted(_) => None,
+        };
+        let mut report = report(done, order.injected_clock, artifact);
+        report.reported = artifact::usage(&self.place.tool, USAGE);
+        Ok(report)
+    }
+
+    /// Sends the artifact, if there is one. A refusal by the authority does not undo that it is declared: what is not
+    /// stored will not be verified.
+    async fn send(&self, name: &str, until: Instant) -> Result<Option<DeclaredArtifact>, ExecError> {
+        let artifact = match Artifact::open(&self.place.out, name) {
+            Ok(artifact) => artifact,
+            Err(why) => {
+                tracing::info!(name, %why, "there is no artifact");
+                return Ok(None);
+            }
+        };
+        let put = || {
+            let (contract_id, nonce) = (self.contract_id.to_owned(), self.nonce.clone());
+            self.attempt.authority.put_artifact(contract_id, nonce, artifact.stream())
+        };
+        match persist(until, put).await {
+            Ok(_) => {}
+            Err(AuthorityError::Refused { reason, message }) => {
+                tracing::warn!(%reason, message, "the artifact was not stored");
+            }
+            Err(source) => return Err(ExecError::Authority { what: "the artifact was not sent", source }),
+        }
+        Ok(Some(artifact.declare().await))
+    }
+
+    async fn report(&self, report: &ExecutionReport, until: Instant) -> Result<(), ExecError> {
+        let json = m87_core::json::to_canonical(report).map_err(|error| ExecError::System {
+            what: "the report".to_owned(),
+            source: std::io::Error::other(error),
+        })?;
+        let request = ReportRequest { contract_id: self.contract_id.to_owned(), nonce: self.nonce.clone(), json };
+        let tell = || self.attempt.authority.report(request.clone());
+        persist(until, tell).await.map_err(ExecError::authority("the report was not heard"))
+    }
+}
+
+/// What m87 measured, in the report's units.
+fn report(done: Done, injected_clock: bool, artifact: Option<DeclaredArtifact>) -> ExecutionReport {
+    let seconds = if injected_clock { 0 } else { done.millis.div_ceil(1000) };
+    ExecutionReport {
+        measured: Measured {
+            tool_calls: i64::from(!matches!(done.ended, Ended::NotStarted(_))),
+            seconds: i64::try_from(seconds).unwrap_or(i64::MAX),
+            artifact_bytes: artifact.as_ref().map_or(0, |artifact| artifact.size),
+        },
+        ended: done.ended,
+        reported: None,
+        artifact,
+        output: done.output,
+    }
+}
+
+fn nonce() -> std::io::Result<String> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
+    Ok(hex::encode(bytes))
+}

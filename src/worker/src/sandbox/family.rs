@@ -1,0 +1,92 @@
+//! All descendants of this process, and their end.
+//!
+//! A descendant whose parent dies is given to the nearest *subreaper* above it, whatever it did to get away (a double
+//! fork, a session of its own). As long as this process is one, none can leave, and "no children" as the kernel answers
+//! to `wait` is the proof that none is left.
+
+use super::process::Stat;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+/// Makes this process the one to which orphaned descendants are given.
+pub fn adopt_orphans() -> std::io::Result<()> {
+    Ok(rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?)
+}
+
+/// Some descendants could not be ended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0} processes of the tool could not be killed; they may hang in the kernel")]
+pub struct Survivors(usize);
+
+/// Every descendant of this process, those that only wait to be reaped included.
+pub fn members() -> Vec<Stat> {
+    let mut children: HashMap<i32, Vec<Stat>> = HashMap::new();
+    for stat in Stat::all() {
+        children.entry(stat.parent).or_default().push(stat);
+    }
+    let mut found = Vec::new();
+    let mut parents = vec![rustix::process::getpid().as_raw_nonzero().get()];
+    while let Some(parent) = parents.pop() {
+        for child in children.remove(&parent).unwrap_or_default() {
+            parents.push(child.pid);
+            found.push(child);
+        }
+    }
+    found
+}
+
+/// Kills every descendant and reaps it; returns when the kernel says that there is none.
+///
+/// Whole process groups first: that is one step for the kernel, which no fork can slip through. Then each that is left,
+/// again and again: each round kills more than can be forked while it lasts, and who is killed frees its time for it.
+pub fn end_all(patience: Duration) -> Result<(), Survivors> {
+    let deadline = Instant::now() + patience;
+    let mut pause = Duration::from_millis(1);
+    while reap(|_, _| ()) == Children::Left {
+        let members = members();
+        kill_groups(&members);
+        for member in &members {
+            if let Some(pid) = Pid::from_raw(member.pid) {
+                // It was there a moment ago; if it has ended since, that is what is wanted.
+                let _ = rustix::process::kill_process(pid, Signal::KILL);
+            }
+        }
+        if Instant::now() > deadline {
+            return Err(Survivors(members.len()));
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// A group lies within one session, and a descendant in another session than ours can only be with its own kind there.
+fn kill_groups(members: &[Stat]) {
+    let own = rustix::process::getpgrp().as_raw_nonzero().get();
+    let groups: HashSet<i32> = members.iter().map(|member| member.group).filter(|group| *group != own).collect();
+    for group in groups.into_iter().filter_map(Pid::from_raw) {
+        let _ = rustix::process::kill_process_group(group, Signal::KILL);
+    }
+}
+
+/// Whether there are children, as the kernel says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Children {
+    /// At least one runs.
+    Left,
+    /// None, running or not.
+    None,
+}
+
+/// Reaps every child that has ended, tells of each, and says whether there are others.
+pub fn reap(mut ended: impl FnMut(Pid, WaitStatus)) -> Children {
+    loop {
+        match rustix::process::wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) => ended(pid, status),
+            Ok(None) => return Children::Left,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return Children::None,
+        }
+    }
+}
