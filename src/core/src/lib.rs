@@ -24,6 +24,7 @@ pub mod proposal;
 pub mod reason;
 pub mod resolve;
 pub mod risk;
+pub mod strict;
 pub mod target;
 pub mod time;
 pub mod tool;
