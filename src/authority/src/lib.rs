@@ -3,8 +3,18 @@
 //! One row per run is the truth. Everything else (the engine, a resource's status) is written from it and never read
 //! back as fact.
 
+pub mod artifacts;
+pub mod callers;
 pub mod client;
+pub mod clock;
+pub mod entropy;
+pub mod event;
 pub mod executor;
+mod files;
+pub mod mark;
+pub mod row;
+pub mod step;
+pub mod tls;
 
 /// The gRPC messages and service of `proto/authority.proto`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]

@@ -1,9 +1,9 @@
 //! What a process needs to reach the authority as itself: one file, readable by its owner only.
 
+use crate::files::{read_private, write_private};
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// A way to the authority and a name there. Kept as JSON in a file with mode 0600.
@@ -45,67 +45,35 @@ pub enum CredentialsError {
         /// Why.
         message: String,
     },
-    /// Others can read it.
-    #[error("{path}: mode {mode:o} lets others read the token; run chmod 600", path = path.display())]
-    Exposed {
-        /// Which file.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-    },
 }
 
-/// Files of credentials and addresses are small; what is larger is not one.
-const MAX_BYTES: u64 = 64 * 1024;
+/// No address is longer.
+const MAX_ADDRESS: u64 = 1024;
+
+fn malformed(path: &Path, error: impl std::fmt::Display) -> CredentialsError {
+    CredentialsError::Malformed { path: path.to_owned(), message: error.to_string() }
+}
 
 impl Credentials {
     /// Reads a file of credentials; refuses one that others may read.
     pub fn read(path: &Path) -> Result<Self, CredentialsError> {
-        let io = |source| CredentialsError::Io {
+        Self::read_if_there(path)?.ok_or_else(|| CredentialsError::Io {
             path: path.to_owned(),
-            source,
-        };
-        let file = File::open(path).map_err(io)?;
-        let mode = file.metadata().map_err(io)?.permissions().mode() & 0o777;
-        if mode & 0o077 != 0 {
-            return Err(CredentialsError::Exposed {
-                path: path.to_owned(),
-                mode,
-            });
-        }
-        let mut text = String::new();
-        file.take(MAX_BYTES).read_to_string(&mut text).map_err(io)?;
-        serde_json::from_str(&text).map_err(|error| CredentialsError::Malformed {
-            path: path.to_owned(),
-            message: error.to_string(),
+            source: std::io::ErrorKind::NotFound.into(),
         })
+    }
+
+    /// Reads a file of credentials; `None` if there is no such file.
+    pub fn read_if_there(path: &Path) -> Result<Option<Self>, CredentialsError> {
+        let content =
+            read_private(path).map_err(|source| CredentialsError::Io { path: path.to_owned(), source })?;
+        content.map(|content| serde_json::from_slice(&content).map_err(|error| malformed(path, error))).transpose()
     }
 
     /// Writes them with mode 0600, in place of what is there.
     pub fn write(&self, path: &Path) -> Result<(), CredentialsError> {
-        let io = |source| CredentialsError::Io {
-            path: path.to_owned(),
-            source,
-        };
-        let text = serde_json::to_string(self).map_err(|error| CredentialsError::Malformed {
-            path: path.to_owned(),
-            message: error.to_string(),
-        })?;
-        let temporary = path.with_extension("new");
-        match std::fs::remove_file(&temporary) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(error)),
-            _ => {}
-        }
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&temporary)
-            .map_err(io)?;
-        file.write_all(text.as_bytes())
-            .and_then(|()| file.sync_all())
-            .map_err(io)?;
-        std::fs::rename(&temporary, path).map_err(io)
+        let text = serde_json::to_vec(self).map_err(|error| malformed(path, error))?;
+        write_private(path, &text).map_err(|source| CredentialsError::Io { path: path.to_owned(), source })
     }
 
     /// The authority's address, as `host:port`, read now.
@@ -117,15 +85,12 @@ impl Credentials {
         let mut text = String::new();
         File::open(&self.address_file)
             .map_err(io)?
-            .take(MAX_BYTES)
+            .take(MAX_ADDRESS)
             .read_to_string(&mut text)
             .map_err(io)?;
         match text.lines().next().map(str::trim) {
             Some(address) if !address.is_empty() => Ok(address.to_owned()),
-            Some(_) | None => Err(CredentialsError::Malformed {
-                path: self.address_file.clone(),
-                message: "the first line must be host:port".to_owned(),
-            }),
+            Some(_) | None => Err(malformed(&self.address_file, "the first line must be host:port")),
         }
     }
 }
@@ -139,6 +104,7 @@ mod tests {
         clippy::indexing_slicing
     )]
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     fn credentials(folder: &Path) -> Credentials {
         Credentials {
@@ -164,7 +130,7 @@ mod tests {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         assert!(matches!(
             Credentials::read(&path),
-            Err(CredentialsError::Exposed { mode: 0o644, .. })
+            Err(CredentialsError::Io { .. })
         ));
     }
 

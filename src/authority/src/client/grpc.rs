@@ -241,7 +241,7 @@ pub(crate) fn to_status(error: &AuthorityError) -> Status {
         AuthorityError::Refused { reason, message } => {
             let code = match reason {
                 Denial::Unauthenticated => Code::Unauthenticated,
-                Denial::NotYours => Code::PermissionDenied,
+                Denial::NotYours | Denial::OtherInstance => Code::PermissionDenied,
                 Denial::UnknownRun | Denial::NoArtifact => Code::NotFound,
                 Denial::Malformed => Code::InvalidArgument,
                 Denial::HeadroomExhausted | Denial::TooLarge => Code::ResourceExhausted,

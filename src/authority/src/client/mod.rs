@@ -114,6 +114,8 @@ denials! {
     Sealed,
     /// The run is not where this could happen.
     OutOfOrder,
+    /// Not the process instance that the run is bound to.
+    OtherInstance,
     /// The contract was redeemed by another process.
     AlreadyDispatched,
     /// The contract is void: another attempt holds, or the time to start is over.

@@ -1,0 +1,369 @@
+//! The authority itself: it holds the store and the key, and makes every change to a run by [`crate::step`].
+
+use crate::artifacts::Artifacts;
+use crate::client::{AuthorityError, Denial};
+use crate::clock::{Clock, Now, Wall};
+use crate::contract::Facts;
+use crate::entropy::Entropy;
+use crate::event::Event;
+use crate::executor::Executor;
+use crate::log_book::LogBook;
+use crate::mark::{HighWaterMark, Mark, Standing, standing};
+use crate::row::{Row, Run};
+use crate::step::{Step, step};
+use crate::store::{Change, Disk, Headroom, Loaded, Remembered, Store, StoreError, With};
+use crate::world::{Epoch, References, StatusSink, drifted};
+use m87_core::lane::JobType;
+use m87_core::sign::SigningKey;
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// What the authority needs of the world.
+#[derive(Clone)]
+pub struct World {
+    /// Instants.
+    pub clock: Arc<dyn Clock>,
+    /// Identifiers and secrets.
+    pub entropy: Arc<dyn Entropy>,
+    /// The objects that runs refer to.
+    pub references: Arc<dyn References>,
+    /// Where attempts run.
+    pub executor: Arc<dyn Executor>,
+    /// What is kept outside the store.
+    pub mark: Arc<dyn HighWaterMark>,
+    /// Who shows runs.
+    pub status: Arc<dyn StatusSink>,
+    /// How much room there is.
+    pub disk: Arc<dyn Disk>,
+}
+
+/// The authority's own settings.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How long an attempt may take from its beginning to its redemption.
+    pub start_limit: Duration,
+    /// How long beyond its limit a redeemed attempt is waited for.
+    pub report_margin: Duration,
+    /// How long a job stays with a lane without a sign of life.
+    pub lease: Duration,
+    /// How often liveness and deadlines are looked at.
+    pub look: Duration,
+    /// How much room must be left.
+    pub headroom: Headroom,
+    /// What attempts pin to reach this authority.
+    pub ca_pem: String,
+    /// Where attempts find this authority's address.
+    pub address_file: PathBuf,
+    /// Where signed checkpoints are published, one file for each namespace; outside the store.
+    pub checkpoints: PathBuf,
+}
+
+impl Options {
+    /// The usual times; the rest has no usual value.
+    pub fn new(ca_pem: String, address_file: PathBuf, checkpoints: PathBuf) -> Self {
+        Self {
+            start_limit: Duration::from_secs(120),
+            report_margin: Duration::from_secs(60),
+            lease: Duration::from_secs(30),
+            look: Duration::from_millis(500),
+            headroom: Headroom::default(),
+            ca_pem,
+            address_file,
+            checkpoints,
+        }
+    }
+}
+
+/// How often a job may be handed out without a result.
+const DELIVERIES: u32 = 3;
+
+/// How often a change is judged anew because somebody else changed the run meanwhile.
+const CONFLICTS: usize = 64;
+
+/// The owner of every run.
+pub struct Authority {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) artifacts: Artifacts,
+    pub(crate) world: World,
+    pub(crate) key: SigningKey,
+    pub(crate) options: Options,
+    pub(crate) logs: LogBook,
+    epoch: i64,
+    standing: RwLock<Standing>,
+    engine: RwLock<Option<String>>,
+    live: Mutex<HashMap<String, Arc<Live>>>,
+}
+
+/// What only this process knows of a run that is going on.
+#[derive(Default)]
+pub(crate) struct Live {
+    /// Rung at each change.
+    pub(crate) changed: Notify,
+    /// Held while attempts are begun and looked after.
+    pub(crate) attempts: tokio::sync::Mutex<()>,
+    deliveries: Mutex<HashMap<JobType, Delivery>>,
+}
+
+struct Delivery {
+    count: u32,
+    last: Wall,
+}
+
+impl Authority {
+    /// Takes the lead over the store. A store that is behind its mark is opened all the same, and refuses contracts.
+    pub async fn open(
+        store: Arc<dyn Store>,
+        artifacts: Artifacts,
+        world: World,
+        key: SigningKey,
+        options: Options,
+        epoch: &dyn Epoch,
+    ) -> Result<Self, OpenError> {
+        let mark = world.mark.read(store.id()).await?;
+        let logs = LogBook::default();
+        logs.catch_up(&*store).await?;
+        let counters = store.counters().await?;
+        let now = Mark { epoch: counters.epoch, redemptions: counters.redemptions, logs: logs.marks() };
+        let standing = standing(mark.as_ref(), &now, |namespace, size| logs.root_at(namespace, size));
+        let last = match &standing {
+            Standing::Current => counters.epoch.max(mark.map_or(0, |mark| mark.epoch)),
+            // Not past the mark: the next start must see it too.
+            Standing::Restored(_) => counters.epoch,
+        };
+        let epoch = epoch.epoch(last);
+        store.lead(epoch).await?;
+        Ok(Self {
+            store,
+            artifacts,
+            world,
+            key,
+            options,
+            logs,
+            epoch,
+            standing: RwLock::new(standing),
+            engine: RwLock::default(),
+            live: Mutex::default(),
+        })
+    }
+
+    /// Why no contract is issued at all, if the store is behind its mark.
+    pub fn restored(&self) -> Option<String> {
+        match &*self.standing.read().unwrap_or_else(PoisonError::into_inner) {
+            Standing::Current => None,
+            Standing::Restored(why) => Some(format!(
+                "the store was restored from an older copy ({why}; {place}): what it does not know of may have been done, so \
+                 nothing is executed. If that is what you want, run `m87 store accept --out DIR`",
+                place = self.world.mark.place(self.store.id()),
+            )),
+        }
+    }
+
+    /// Accepts a restored store: its mark becomes what the store is now. Every run that came with the copy is barred from a
+    /// contract for ever, since nobody knows what became of it.
+    pub async fn accept(&self) -> Result<(), OpenError> {
+        self.store.bar_present_runs(self.epoch).await?;
+        let mark = self.mark_now().await?;
+        self.world.mark.write(self.store.id(), &mark).await?;
+        *self.standing.write().unwrap_or_else(PoisonError::into_inner) = Standing::Current;
+        Ok(())
+    }
+
+    async fn mark_now(&self) -> Result<Mark, StoreError> {
+        self.logs.catch_up(&*self.store).await?;
+        let counters = self.store.counters().await?;
+        Ok(Mark { epoch: counters.epoch, redemptions: counters.redemptions, logs: self.logs.marks() })
+    }
+
+    /// Writes the mark, unless the store is behind it.
+    pub(crate) async fn write_mark(&self) -> Result<(), AuthorityError> {
+        if self.restored().is_some() {
+            return Ok(());
+        }
+        let mark = self.mark_now().await.map_err(unavailable)?;
+        self.world.mark.write(self.store.id(), &mark).await.map_err(unavailable)
+    }
+
+    /// Which engine answers now.
+    pub(crate) fn set_engine(&self, id: &str) {
+        *self.engine.write().unwrap_or_else(PoisonError::into_inner) = Some(id.to_owned());
+    }
+
+    /// The engine that answers now; `None` before any has.
+    pub fn engine(&self) -> Option<String> {
+        self.engine.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// This leader's epoch.
+    pub const fn epoch(&self) -> i64 {
+        self.epoch
+    }
+
+    /// The store.
+    pub fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        self.world.clock.now()
+    }
+
+    pub(crate) fn live(&self, uid: &str) -> Arc<Live> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).entry(uid.to_owned()).or_default().clone()
+    }
+
+    pub(crate) fn changed(&self, uid: &str, run: &Run) {
+        self.world.status.changed(run);
+        let live = match run.row.sealed() {
+            Some(_) => self.live.lock().unwrap_or_else(PoisonError::into_inner).remove(uid),
+            None => Some(self.live(uid)),
+        };
+        if let Some(live) = live {
+            live.changed.notify_waiters();
+        }
+    }
+
+    /// The run of that uid.
+    pub async fn load(&self, uid: &str) -> Result<Loaded, AuthorityError> {
+        self.store
+            .load(uid)
+            .await
+            .map_err(unavailable)?
+            .ok_or_else(|| AuthorityError::refused(Denial::UnknownRun, format!("there is no run {uid}")))
+    }
+
+    /// Makes one change, judging anew as long as somebody else changes the run meanwhile. Returns the run as it then is.
+    pub(crate) async fn apply(
+        &self,
+        uid: &str,
+        event: impl Fn(&Loaded) -> Event + Send,
+    ) -> Result<Loaded, AuthorityError> {
+        for _ in 0..CONFLICTS {
+            let loaded = self.load(uid).await?;
+            match self.apply_to(&loaded, &event(&loaded)).await {
+                Err(Failed::Conflict) => {}
+                Err(Failed::Other(error)) => return Err(error),
+                Ok(loaded) => return Ok(loaded),
+            }
+        }
+        Err(AuthorityError::Unavailable(format!("run {uid} is being changed by others")))
+    }
+
+    /// Makes one change to the run exactly as it was loaded.
+    pub(crate) async fn apply_to(&self, loaded: &Loaded, event: &Event) -> Result<Loaded, Failed> {
+        let row = match step(&loaded.run, event) {
+            Step::Unchanged => return Ok(loaded.clone()),
+            Step::Refuse(denial, message) => return Err(Failed::Other(AuthorityError::refused(denial, message))),
+            Step::To(row) => *row,
+        };
+        let uid = &loaded.run.dossier.run.uid;
+        let remembered = remembered(loaded, event, &row);
+        let with = match (event, &remembered) {
+            (Event::Redeem(_), _) => With::Redemption,
+            (_, Some(entry)) => With::Memory(entry),
+            (_, None) => With::Nothing,
+        };
+        self.commit(loaded, row, with).await.inspect(|after| self.changed(uid, &after.run))
+    }
+
+    pub(crate) async fn commit(&self, loaded: &Loaded, row: Row, with: With<'_>) -> Result<Loaded, Failed> {
+        let uid = &loaded.run.dossier.run.uid;
+        let change = Change { epoch: self.epoch, uid, version: loaded.version, row: &row, with };
+        match self.store.commit(&change).await {
+            Ok(()) => {
+                let run = Run { dossier: loaded.run.dossier.clone(), row };
+                Ok(Loaded { run, version: loaded.version.saturating_add(1), barred: loaded.barred })
+            }
+            Err(StoreError::Conflict(_)) => Err(Failed::Conflict),
+            Err(error) => Err(Failed::Other(unavailable(error))),
+        }
+    }
+
+    /// Looks up what a contract stands on.
+    pub(crate) async fn facts(&self, loaded: &Loaded) -> Result<Facts, AuthorityError> {
+        let dossier = &loaded.run.dossier;
+        let (namespace, key) = (&dossier.namespace.uid, &dossier.run.idempotency_key);
+        let owner = self.store.effect(namespace, key).await.map_err(unavailable)?;
+        Ok(Facts {
+            drifted: drifted(&*self.world.references, dossier).await.map_err(unavailable)?,
+            has_headroom: self.has_headroom(),
+            owns_effect: owner.is_some_and(|owner| owner.run_uid == dossier.run.uid),
+            restored: loaded.barred || self.restored().is_some(),
+        })
+    }
+
+    /// Whether there is room to seal what runs, and more. A disk that cannot be asked has none.
+    pub fn has_headroom(&self) -> bool {
+        match self.world.disk.free_bytes() {
+            Ok(free) => free >= self.options.headroom.bytes,
+            Err(error) => {
+                tracing::warn!(%error, "how much room the disk has cannot be found out: no contract is issued");
+                false
+            }
+        }
+    }
+
+    /// Counts how often a job was handed out without a result; true once that is too often. A lane that asks again within
+    /// its lease has the same job still, so only what comes after the lease counts. What was counted is forgotten when the
+    /// authority starts, which errs on the side of waiting.
+    pub(crate) fn is_abandoned(&self, uid: &str, job: JobType) -> bool {
+        let wall = self.now().wall;
+        let live = self.live(uid);
+        let mut deliveries = live.deliveries.lock().unwrap_or_else(PoisonError::into_inner);
+        let delivery = deliveries.entry(job).or_insert(Delivery { count: 1, last: wall });
+        if wall.since(delivery.last) >= self.options.lease {
+            delivery.count = delivery.count.saturating_add(1);
+        }
+        delivery.last = wall;
+        delivery.count > DELIVERIES
+    }
+}
+
+/// What Memory takes in with an accepted promotion.
+fn remembered(loaded: &Loaded, event: &Event, row: &Row) -> Option<Remembered> {
+    let Event::Promoted(promoted) = event else { return None };
+    let artifact = row.artifact.as_ref().filter(|_| promoted.accepted)?;
+    let dossier = &loaded.run.dossier;
+    Some(Remembered {
+        run_uid: dossier.run.uid.clone(),
+        namespace_uid: dossier.namespace.uid.clone(),
+        target: dossier.proposal.target.clone()?,
+        sha256: artifact.sha256.clone(),
+        size: artifact.size,
+    })
+}
+
+/// A change that was not made.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    /// The run was changed meanwhile: judge again.
+    Conflict,
+    /// Something else.
+    Other(AuthorityError),
+}
+
+impl From<Failed> for AuthorityError {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Conflict => Self::Unavailable("the run was changed meanwhile".to_owned()),
+            Failed::Other(error) => error,
+        }
+    }
+}
+
+pub(crate) fn unavailable(error: impl std::fmt::Display) -> AuthorityError {
+    AuthorityError::Unavailable(error.to_string())
+}
+
+/// The authority cannot take the lead.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The store.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The mark.
+    #[error(transparent)]
+    Mark(#[from] crate::mark::MarkError),
+}

@@ -1,0 +1,79 @@
+//! Room to finish. New dispatches are refused below a headroom, and a file full of zeros is kept that is given back to
+//! the disk when sealing would not fit any more.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// How much room there is.
+pub trait Disk: Send + Sync {
+    /// Bytes that can still be written under the data folder.
+    fn free_bytes(&self) -> io::Result<u64>;
+}
+
+/// The file system that a folder is on.
+#[derive(Debug, Clone)]
+pub struct FileSystem(pub PathBuf);
+
+impl Disk for FileSystem {
+    fn free_bytes(&self) -> io::Result<u64> {
+        let stat = rustix::fs::statvfs(&self.0)?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+}
+
+/// How much room must be left, and the reserve that is given up when there is none.
+#[derive(Debug, Clone)]
+pub struct Headroom {
+    /// Below so many free bytes, no contract is issued and none is redeemed.
+    pub bytes: u64,
+    /// The size of the reserve file.
+    pub reserve_bytes: u64,
+}
+
+impl Default for Headroom {
+    fn default() -> Self {
+        Self { bytes: 64 << 20, reserve_bytes: 8 << 20 }
+    }
+}
+
+/// The reserve file: allocated while there is room, removed when there is none.
+#[derive(Debug)]
+pub(crate) struct Reserve {
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl Reserve {
+    /// Allocates the reserve if it is not there. Without room for it the store still works.
+    pub(crate) fn keep(folder: &Path, bytes: u64) -> Self {
+        let reserve = Self { path: folder.join("reserve"), bytes };
+        reserve.refill();
+        reserve
+    }
+
+    /// Allocates it again, if there is room.
+    pub(crate) fn refill(&self) {
+        let is_there = std::fs::metadata(&self.path).is_ok_and(|metadata| metadata.len() >= self.bytes);
+        if is_there || self.bytes == 0 {
+            return;
+        }
+        if let Err(error) = self.allocate() {
+            tracing::warn!(path = %self.path.display(), %error, "no room for the reserve that sealing falls back on");
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
+    fn allocate(&self) -> io::Result<()> {
+        let file: File =
+            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path)?;
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, self.bytes)?;
+        file.sync_all()
+    }
+
+    /// Gives the reserve back to the disk; true if there was one.
+    pub(crate) fn release(&self) -> bool {
+        std::fs::remove_file(&self.path).is_ok()
+    }
+}

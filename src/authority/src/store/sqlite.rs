@@ -1,0 +1,433 @@
+//! The store on SQLite: one file, one writer, every commit on the disk before it is answered.
+
+use super::migrate::migrate;
+use super::reserve::Reserve;
+use super::{
+    Change, Counters, Effect, Headroom, Loaded, Opened, Opening, Remembered, Store, StoreError, StoredReceipt,
+    TokenOwner, With,
+};
+use crate::executor::AttemptKind;
+use crate::row::{Definition, Row as RunRow, Run};
+use async_trait::async_trait;
+use m87_core::log::Entry;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous};
+use sqlx::{Row, Sqlite, Transaction};
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A store in a folder of its own; one process at a time may hold it.
+pub struct SqliteStore {
+    id: String,
+    writer: SqlitePool,
+    readers: SqlitePool,
+    reserve: Reserve,
+    /// Held as long as the store is open.
+    _lock: File,
+}
+
+const READERS: u32 = 4;
+
+impl SqliteStore {
+    /// Opens the store in `folder`, making it if it is not there. `fresh_id` names a new store.
+    pub async fn open(folder: &Path, fresh_id: &str, headroom: &Headroom) -> Result<Self, StoreError> {
+        let io = |source| StoreError::Io { path: folder.display().to_string(), source };
+        std::fs::create_dir_all(folder).map_err(io)?;
+        let lock = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(folder.join("lock"))
+            .map_err(io)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(StoreError::InUse(folder.display().to_string())),
+            Err(TryLockError::Error(error)) => return Err(io(error)),
+        }
+        let options = SqliteConnectOptions::new()
+            .filename(folder.join("authority.db"))
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .foreign_keys(true)
+            .busy_timeout(Duration::from_secs(10));
+        let writer = SqlitePoolOptions::new().max_connections(1).connect_with(options.clone()).await?;
+        migrate(&mut *writer.acquire().await?).await?;
+        let readers = SqlitePoolOptions::new().max_connections(READERS).connect_with(options.read_only(true)).await?;
+        sqlx::query("INSERT INTO meta (key, value) VALUES ('id', ?), ('epoch', '0'), ('redemptions', '0'), ('barred', '0') ON CONFLICT DO NOTHING")
+            .bind(fresh_id)
+            .execute(&writer)
+            .await?;
+        let id = sqlx::query("SELECT value FROM meta WHERE key = 'id'").fetch_one(&writer).await?.try_get(0)?;
+        Ok(Self { id, writer, readers, reserve: Reserve::keep(folder, headroom.reserve_bytes), _lock: lock })
+    }
+
+    /// Begins a transaction of this epoch's leader.
+    async fn begin(&self, epoch: i64) -> Result<Transaction<'_, Sqlite>, StoreError> {
+        let mut transaction = self.writer.begin_with("BEGIN IMMEDIATE").await?;
+        let leader = number(&mut transaction, "epoch").await?;
+        if leader == epoch { Ok(transaction) } else { Err(StoreError::Deposed { mine: epoch, leader }) }
+    }
+
+    async fn try_commit(&self, change: &Change<'_>) -> Result<(), StoreError> {
+        let mut transaction = self.begin(change.epoch).await?;
+        let claim = change.row.claim();
+        let updated = sqlx::query(
+            "UPDATE runs SET version = version + 1, epoch = ?, state = ?, engine_id = ?, instance_key = ?, row = ? WHERE uid = ? AND version = ?",
+        )
+        .bind(change.epoch)
+        .bind(change.row.state.name())
+        .bind(claim.map(|claim| claim.engine_id.as_str()))
+        .bind(claim.map(|claim| claim.instance_key))
+        .bind(to_json("a row", change.row)?)
+        .bind(change.uid)
+        .bind(change.version)
+        .execute(&mut *transaction)
+        .await?;
+        if updated.rows_affected() != 1 {
+            return Err(StoreError::Conflict(change.uid.to_owned()));
+        }
+        self.add_tokens(&mut transaction, change).await?;
+        match change.with {
+            With::Nothing => {}
+            With::Redemption => {
+                sqlx::query("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'redemptions'")
+                    .execute(&mut *transaction)
+                    .await?;
+            }
+            With::Memory(entry) => {
+                sqlx::query("INSERT INTO memory (run_uid, namespace_uid, target, sha256, size) VALUES (?, ?, ?, ?, ?)")
+                    .bind(&entry.run_uid)
+                    .bind(&entry.namespace_uid)
+                    .bind(&entry.target)
+                    .bind(&entry.sha256)
+                    .bind(entry.size)
+                    .execute(&mut *transaction)
+                    .await?;
+            }
+            With::Receipt(receipt, entry) => {
+                let namespace: String = sqlx::query("SELECT namespace_uid FROM runs WHERE uid = ?")
+                    .bind(change.uid)
+                    .fetch_one(&mut *transaction)
+                    .await?
+                    .try_get(0)?;
+                let index = append(&mut transaction, &namespace, change.uid, entry).await?;
+                sqlx::query("INSERT INTO receipts (run_uid, namespace_uid, hash, log_index, envelope) VALUES (?, ?, ?, ?, ?)")
+                    .bind(change.uid)
+                    .bind(&namespace)
+                    .bind(&receipt.hash)
+                    .bind(index)
+                    .bind(&receipt.envelope)
+                    .execute(&mut *transaction)
+                    .await?;
+            }
+        }
+        transaction.commit().await?;
+        Ok(())
+    }
+
+    async fn add_tokens(
+        &self,
+        transaction: &mut Transaction<'_, Sqlite>,
+        change: &Change<'_>,
+    ) -> Result<(), StoreError> {
+        let kinds =
+            [(AttemptKind::Tool, change.row.attempts.last()), (AttemptKind::Validation, change.row.validations.last())];
+        for (kind, attempt) in kinds {
+            let Some(attempt) = attempt else { continue };
+            sqlx::query("INSERT INTO tokens (sha256, run_uid, kind, number) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING")
+                .bind(&attempt.token_sha256)
+                .bind(change.uid)
+                .bind(kind.name())
+                .bind(attempt.number)
+                .execute(&mut **transaction)
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+async fn number(transaction: &mut Transaction<'_, Sqlite>, key: &str) -> Result<i64, StoreError> {
+    let row = sqlx::query("SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?")
+        .bind(key)
+        .fetch_one(&mut **transaction)
+        .await?;
+    Ok(row.try_get(0)?)
+}
+
+async fn append(
+    transaction: &mut Transaction<'_, Sqlite>,
+    namespace_uid: &str,
+    run_uid: &str,
+    entry: &Entry,
+) -> Result<i64, StoreError> {
+    let row = sqlx::query(
+        "INSERT INTO log (namespace_uid, idx, run_uid, entry) SELECT ?, COALESCE(MAX(idx) + 1, 0), ?, ? FROM log WHERE namespace_uid = ? RETURNING idx",
+    )
+    .bind(namespace_uid)
+    .bind(run_uid)
+    .bind(to_json("a log entry", entry)?)
+    .bind(namespace_uid)
+    .fetch_one(&mut **transaction)
+    .await?;
+    Ok(row.try_get(0)?)
+}
+
+async fn insert_run(transaction: &mut Transaction<'_, Sqlite>, opening: &Opening<'_>) -> Result<(), StoreError> {
+    let dossier = &opening.run.dossier;
+    sqlx::query(
+        "INSERT INTO runs (uid, namespace_uid, namespace, name, version, epoch, state, dossier, row) VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?)",
+    )
+    .bind(&dossier.run.uid)
+    .bind(&dossier.namespace.uid)
+    .bind(&dossier.namespace.name)
+    .bind(&dossier.run.name)
+    .bind(opening.epoch)
+    .bind(opening.run.row.state.name())
+    .bind(to_json("a dossier", dossier.as_ref())?)
+    .bind(to_json("a row", &opening.run.row)?)
+    .execute(&mut **transaction)
+    .await?;
+    append(transaction, &dossier.namespace.uid, &dossier.run.uid, opening.entry).await?;
+    Ok(())
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    async fn lead(&self, epoch: i64) -> Result<(), StoreError> {
+        let mut transaction = self.writer.begin_with("BEGIN IMMEDIATE").await?;
+        let leader = number(&mut transaction, "epoch").await?;
+        if leader > epoch {
+            return Err(StoreError::Deposed { mine: epoch, leader });
+        }
+        sqlx::query("UPDATE meta SET value = ? WHERE key = 'epoch'")
+            .bind(epoch.to_string())
+            .execute(&mut *transaction)
+            .await?;
+        transaction.commit().await?;
+        self.reserve.refill();
+        Ok(())
+    }
+
+    async fn open_run(&self, opening: &Opening<'_>) -> Result<Opened, StoreError> {
+        let dossier = &opening.run.dossier;
+        let (uid, key) = (&dossier.run.uid, &dossier.run.idempotency_key);
+        let mut transaction = self.begin(opening.epoch).await?;
+        let existing = sqlx::query("SELECT 1 FROM runs WHERE uid = ?").bind(uid).fetch_optional(&mut *transaction).await?;
+        if existing.is_some() {
+            return Ok(Opened::Existing);
+        }
+        let taken =
+            sqlx::query("SELECT proposal_hash, actor_hash, run_uid FROM effects WHERE namespace_uid = ? AND idempotency_key = ?")
+                .bind(&dossier.namespace.uid)
+                .bind(key)
+                .fetch_optional(&mut *transaction)
+                .await?
+                .map(|row| effect(&row))
+                .transpose()?;
+        let opened = match taken {
+            Some(first) if first.proposal_hash == opening.proposal_hash && first.actor_hash == opening.actor_hash => {
+                return Ok(Opened::SameEffect(first.run_uid));
+            }
+            Some(first) => Opened::KeyReused(first.run_uid),
+            None => Opened::New,
+        };
+        insert_run(&mut transaction, opening).await?;
+        if opened == Opened::New {
+            sqlx::query("INSERT INTO effects (namespace_uid, idempotency_key, proposal_hash, actor_hash, run_uid) VALUES (?, ?, ?, ?, ?)")
+                .bind(&dossier.namespace.uid)
+                .bind(key)
+                .bind(opening.proposal_hash)
+                .bind(opening.actor_hash)
+                .bind(uid)
+                .execute(&mut *transaction)
+                .await?;
+        }
+        transaction.commit().await?;
+        Ok(opened)
+    }
+
+    async fn load(&self, uid: &str) -> Result<Option<Loaded>, StoreError> {
+        sqlx::query(concat!("SELECT version, dossier, row, seq <= (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'barred') FROM runs", " WHERE uid = ?"))
+            .bind(uid)
+            .fetch_optional(&self.readers)
+            .await?
+            .map(|row| loaded(&row))
+            .transpose()
+    }
+
+    async fn by_instance(&self, engine_id: &str, instance_key: i64) -> Result<Option<String>, StoreError> {
+        let row = sqlx::query("SELECT uid FROM runs WHERE engine_id = ? AND instance_key = ?")
+            .bind(engine_id)
+            .bind(instance_key)
+            .fetch_optional(&self.readers)
+            .await?;
+        Ok(row.map(|row| row.try_get(0)).transpose()?)
+    }
+
+    async fn by_token(&self, sha256: &str) -> Result<Option<TokenOwner>, StoreError> {
+        let row = sqlx::query("SELECT run_uid, kind, number FROM tokens WHERE sha256 = ?")
+            .bind(sha256)
+            .fetch_optional(&self.readers)
+            .await?;
+        let Some(row) = row else { return Ok(None) };
+        let name: String = row.try_get(1)?;
+        let kind = [AttemptKind::Tool, AttemptKind::Validation]
+            .into_iter()
+            .find(|kind| kind.name() == name)
+            .ok_or_else(|| StoreError::Corrupt { what: "a token's kind", message: name })?;
+        Ok(Some(TokenOwner { run_uid: row.try_get(0)?, kind, number: row.try_get(2)? }))
+    }
+
+    async fn commit(&self, change: &Change<'_>) -> Result<(), StoreError> {
+        match self.try_commit(change).await {
+            // What runs must still be sealed: that is what the reserve is for.
+            Err(StoreError::Full) if self.reserve.release() => {
+                tracing::warn!("the disk is full: the reserve was released so that runs can be sealed");
+                self.try_commit(change).await
+            }
+            other => other,
+        }
+    }
+
+    async fn unsealed(&self) -> Result<Vec<String>, StoreError> {
+        let rows =
+            sqlx::query("SELECT uid FROM runs WHERE state <> 'Sealed' ORDER BY seq").fetch_all(&self.readers).await?;
+        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    }
+
+    async fn runs(&self, namespace_uid: Option<&str>) -> Result<Vec<Loaded>, StoreError> {
+        let rows = sqlx::query("SELECT version, dossier, row, seq <= (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'barred') FROM runs WHERE ?1 IS NULL OR namespace_uid = ?1 ORDER BY seq")
+            .bind(namespace_uid)
+            .fetch_all(&self.readers)
+            .await?;
+        rows.iter().map(loaded).collect()
+    }
+
+    async fn effect(&self, namespace_uid: &str, key: &str) -> Result<Option<Effect>, StoreError> {
+        sqlx::query("SELECT proposal_hash, actor_hash, run_uid FROM effects WHERE namespace_uid = ? AND idempotency_key = ?")
+            .bind(namespace_uid)
+            .bind(key)
+            .fetch_optional(&self.readers)
+            .await?
+            .map(|row| effect(&row))
+            .transpose()
+    }
+
+    async fn receipt(&self, uid: &str) -> Result<Option<StoredReceipt>, StoreError> {
+        let row = sqlx::query("SELECT hash, envelope FROM receipts WHERE run_uid = ?")
+            .bind(uid)
+            .fetch_optional(&self.readers)
+            .await?;
+        row.map(|row| Ok(StoredReceipt { hash: row.try_get(0)?, envelope: row.try_get(1)? })).transpose()
+    }
+
+    async fn log(&self, namespace_uid: &str, from: u64) -> Result<Vec<Entry>, StoreError> {
+        let rows = sqlx::query("SELECT entry FROM log WHERE namespace_uid = ? AND idx >= ? ORDER BY idx")
+            .bind(namespace_uid)
+            .bind(i64::try_from(from).unwrap_or(i64::MAX))
+            .fetch_all(&self.readers)
+            .await?;
+        rows.iter().map(|row| from_json("a log entry", &row.try_get::<String, _>(0)?)).collect()
+    }
+
+    async fn namespaces(&self) -> Result<Vec<String>, StoreError> {
+        let rows = sqlx::query("SELECT DISTINCT namespace_uid FROM log ORDER BY 1").fetch_all(&self.readers).await?;
+        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    }
+
+    async fn definition(&self, engine_id: &str, bpmn_sha256: &str) -> Result<Option<Definition>, StoreError> {
+        let row = sqlx::query("SELECT definition_key, version FROM definitions WHERE engine_id = ? AND bpmn_sha256 = ?")
+            .bind(engine_id)
+            .bind(bpmn_sha256)
+            .fetch_optional(&self.readers)
+            .await?;
+        row.map(|row| Ok(Definition { key: row.try_get(0)?, version: row.try_get(1)? })).transpose()
+    }
+
+    async fn remember_definition(
+        &self,
+        epoch: i64,
+        engine_id: &str,
+        bpmn_sha256: &str,
+        definition: Definition,
+    ) -> Result<(), StoreError> {
+        let mut transaction = self.begin(epoch).await?;
+        sqlx::query("INSERT INTO definitions (engine_id, bpmn_sha256, definition_key, version) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET definition_key = excluded.definition_key, version = excluded.version")
+            .bind(engine_id)
+            .bind(bpmn_sha256)
+            .bind(definition.key)
+            .bind(definition.version)
+            .execute(&mut *transaction)
+            .await?;
+        Ok(transaction.commit().await?)
+    }
+
+    async fn memory(&self, namespace_uid: &str, target: &str) -> Result<Vec<Remembered>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT memory.run_uid, memory.namespace_uid, target, sha256, size FROM memory JOIN runs ON runs.uid = memory.run_uid WHERE memory.namespace_uid = ? AND target = ? ORDER BY runs.seq",
+        )
+        .bind(namespace_uid)
+        .bind(target)
+        .fetch_all(&self.readers)
+        .await?;
+        rows.iter()
+            .map(|row| {
+                Ok(Remembered {
+                    run_uid: row.try_get(0)?,
+                    namespace_uid: row.try_get(1)?,
+                    target: row.try_get(2)?,
+                    sha256: row.try_get(3)?,
+                    size: row.try_get(4)?,
+                })
+            })
+            .collect()
+    }
+
+    async fn counters(&self) -> Result<Counters, StoreError> {
+        let mut transaction = self.readers.begin().await?;
+        Ok(Counters {
+            epoch: number(&mut transaction, "epoch").await?,
+            redemptions: number(&mut transaction, "redemptions").await?,
+        })
+    }
+
+    async fn bar_present_runs(&self, epoch: i64) -> Result<(), StoreError> {
+        let mut transaction = self.begin(epoch).await?;
+        sqlx::query("UPDATE meta SET value = (SELECT COALESCE(MAX(seq), 0) FROM runs) WHERE key = 'barred'")
+            .execute(&mut *transaction)
+            .await?;
+        Ok(transaction.commit().await?)
+    }
+}
+
+fn effect(row: &SqliteRow) -> Result<Effect, StoreError> {
+    Ok(Effect { proposal_hash: row.try_get(0)?, actor_hash: row.try_get(1)?, run_uid: row.try_get(2)? })
+}
+
+fn loaded(row: &SqliteRow) -> Result<Loaded, StoreError> {
+    let dossier = from_json("a dossier", &row.try_get::<String, _>(1)?)?;
+    let row_json: RunRow = from_json("a row", &row.try_get::<String, _>(2)?)?;
+    Ok(Loaded {
+        run: Run { dossier: Arc::new(dossier), row: row_json },
+        version: row.try_get(0)?,
+        barred: row.try_get(3)?,
+    })
+}
+
+fn to_json(what: &'static str, value: &impl Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| StoreError::Corrupt { what, message: error.to_string() })
+}
+
+fn from_json<T: DeserializeOwned>(what: &'static str, text: &str) -> Result<T, StoreError> {
+    serde_json::from_str(text).map_err(|error| StoreError::Corrupt { what, message: error.to_string() })
+}

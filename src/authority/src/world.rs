@@ -1,0 +1,90 @@
+//! The rest of the world, as traits: a cluster and a local folder implement them differently, and everything else is the
+//! same code.
+
+use crate::row::Run;
+use async_trait::async_trait;
+use m87_core::dossier::{Dossier, Named, Pinned};
+use m87_core::json::compute_hash;
+use m87_core::policy::PolicySpec;
+use m87_core::resolve::candidates;
+use m87_core::tool::ManifestSpec;
+
+/// The objects that runs refer to, read uncached. Every reference stays within the namespace.
+#[async_trait]
+pub trait References: Send + Sync {
+    /// The policy of that name; `None` if there is none.
+    async fn policy(
+        &self,
+        namespace: &Named,
+        name: &str,
+    ) -> Result<Option<Pinned<PolicySpec>>, ReferencesUnavailable>;
+
+    /// The platform's own policy, if there is one.
+    async fn baseline(&self) -> Result<Option<Pinned<PolicySpec>>, ReferencesUnavailable>;
+
+    /// The manifest of that name; `None` if there is none.
+    async fn manifest(
+        &self,
+        namespace: &Named,
+        name: &str,
+    ) -> Result<Option<Pinned<ManifestSpec>>, ReferencesUnavailable>;
+}
+
+/// Nobody knows what the references say.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("references cannot be read: {0}")]
+pub struct ReferencesUnavailable(pub String);
+
+/// Whether what a run has pinned is no longer what its references say.
+pub async fn drifted(references: &dyn References, dossier: &Dossier) -> Result<bool, ReferencesUnavailable> {
+    let Dossier { namespace, policy, baseline, manifest, .. } = dossier;
+    if let Some(pinned) = policy {
+        let now = references.policy(namespace, &pinned.name).await?;
+        if now.is_none_or(|now| now.uid != pinned.uid || now.sha256 != pinned.sha256) {
+            return Ok(true);
+        }
+    }
+    let baseline_now = references.baseline().await?;
+    if baseline_now.map(|now| now.sha256) != baseline.as_ref().map(|pinned| pinned.sha256.clone()) {
+        return Ok(true);
+    }
+    if let Some(pinned) = manifest {
+        let now = references.manifest(namespace, &pinned.name).await?;
+        let same = now.is_some_and(|now| {
+            let entries = compute_hash(&candidates(&dossier.proposal, &now.spec));
+            now.uid == pinned.uid && entries.as_ref() == Ok(&pinned.sha256)
+        });
+        return Ok(!same);
+    }
+    Ok(false)
+}
+
+/// Under which epoch this authority leads.
+pub trait Epoch: Send + Sync {
+    /// This leader's epoch, given the last one that the store or its mark knows.
+    fn epoch(&self, last: i64) -> i64;
+}
+
+/// One process that holds the store alone: each start is an epoch.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EachStart;
+
+impl Epoch for EachStart {
+    fn epoch(&self, last: i64) -> i64 {
+        last.saturating_add(1)
+    }
+}
+
+/// Told of each change, to show it. What it shows is a projection, and is never read back.
+pub trait StatusSink: Send + Sync {
+    /// The run is now like this. Must not block.
+    fn changed(&self, run: &Run);
+}
+
+/// Shows nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoStatus;
+
+impl StatusSink for NoStatus {
+    fn changed(&self, _run: &Run) {}
+}
