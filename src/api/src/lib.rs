@@ -3,7 +3,7 @@
 //! A type tolerates fields that it does not know, since an operator may read objects newer than itself. Files on a disk
 //! have no such excuse: [`local`] reads them strictly and refuses by name what is not known.
 
-//pub mod local;
+pub mod local;
 mod metadata;
 mod names;
 mod object;

@@ -1,7 +1,7 @@
 //! One document against the schema of its kind: everything that is wrong, each with the path of its field.
 
-use super::error::{ReadError, suggestion};
 use super::MAX_OBJECT_BYTES;
+use super::error::{ReadError, suggestion};
 use crate::metadata::Metadata;
 use crate::names;
 use crate::object::{Object, Spec};
@@ -46,7 +46,10 @@ impl Checked for GovernedRunSpec {
         let unknown = expected.filter(|name| !Terminal::ALL.iter().any(|terminal| terminal.name() == name.as_str()));
         let all = Terminal::ALL.map(Terminal::name).join(", ");
         let problem = |name: &String| {
-            (format!("metadata.annotations[{EXPECT_TERMINAL:?}]"), format!("{name:?} is not a terminal; write one of {all}"))
+            (
+                format!("metadata.annotations[{EXPECT_TERMINAL:?}]"),
+                format!("{name:?} is not a terminal; write one of {all}"),
+            )
         };
         unknown.map(problem).into_iter().collect()
     }
@@ -68,7 +71,11 @@ pub(super) struct Checker {
 
 impl Checker {
     /// The object, or all that is wrong with it.
-    pub(super) fn check<S: Checked>(&mut self, place: &ReadError, document: Value) -> Result<Object<S>, Vec<ReadError>> {
+    pub(super) fn check<S: Checked>(
+        &mut self,
+        place: &ReadError,
+        document: Value,
+    ) -> Result<Object<S>, Vec<ReadError>> {
         let place = match document.pointer("/metadata/name").and_then(Value::as_str) {
             Some(name) => place.clone().of(format!("{} {name:?}", S::WORD)),
             None => place.clone(),
@@ -93,7 +100,8 @@ impl Checker {
             return Err(found);
         }
         // What the schema lets through and serde does not is rare (1.0 for an integer); then there is no path.
-        let object: Object<S> = serde_json::from_value(document).map_err(|error| vec![place.saying(error.to_string())])?;
+        let object: Object<S> =
+            serde_json::from_value(document).map_err(|error| vec![place.saying(error.to_string())])?;
         let place = place.of(called::<S>(&object.metadata));
         let mut problems = names_of(&object.metadata);
         problems.extend(S::problems(&object));
@@ -128,7 +136,9 @@ fn oversize(document: &Value) -> Option<(String, usize)> {
         };
         // Follow the one member that is itself too much; if there is none, it is all of them together.
         match inner.into_iter().map(|(path, inner)| (weight(inner), path, inner)).max_by_key(|(size, ..)| *size) {
-            Some((heavy, deeper, inner)) if heavy > MAX_OBJECT_BYTES / 2 => (size, path, value) = (heavy, deeper, inner),
+            Some((heavy, deeper, inner)) if heavy > MAX_OBJECT_BYTES / 2 => {
+                (size, path, value) = (heavy, deeper, inner)
+            }
             _ => return Some((path, size)),
         }
     }
@@ -166,10 +176,14 @@ fn explain(schema: &Value, error: &jsonschema::ValidationError<'_>) -> Vec<(Stri
         Kind::Type { kind } => one(format!("is {}; must be {}", described(error.instance()), wanted(kind))),
         Kind::Enum { options } => {
             let options = options.as_array().map(Vec::as_slice).unwrap_or_default();
-            let names: Vec<String> = options.iter().filter(|option| !option.is_null()).map(|option| match option {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            }).collect();
+            let names: Vec<String> = options
+                .iter()
+                .filter(|option| !option.is_null())
+                .map(|option| match option {
+                    Value::String(text) => text.clone(),
+                    other => other.to_string(),
+                })
+                .collect();
             one(format!("is {value}; must be {}{}", if names.len() == 1 { "" } else { "one of " }, names.join(", ")))
         }
         Kind::MaxLength { limit } => one(format!("is longer than {limit} characters")),
@@ -214,7 +228,8 @@ fn dotted(pointer: &str) -> String {
 }
 
 fn join(path: &str, name: &str) -> String {
-    let plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+    let plain =
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
     match (path, plain) {
         ("", _) => name.to_owned(),
         (_, true) => format!("{path}.{name}"),

@@ -40,7 +40,10 @@ fn within(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
     }
     files.sort();
     if files.is_empty() {
-        return Err(ReadError::file(path, "holds no *.yaml, *.yml or *.json; name a folder that does (folders within are not searched)"));
+        return Err(ReadError::file(
+            path,
+            "holds no *.yaml, *.yml or *.json; name a folder that does (folders within are not searched)",
+        ));
     }
     Ok(files)
 }

@@ -15,7 +15,7 @@ use crate::object::{API_VERSION, GovernancePolicy, GovernedRun, Object, Spec, To
 use crate::run::GovernedRunSpec;
 use check::Checker;
 use m87_core::policy::PolicySpec;
-use m87_core::strict;
+use m87_core::strict::{self, Bounds};
 use m87_core::tool::ManifestSpec;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -80,7 +80,11 @@ pub fn read(paths: &[PathBuf]) -> Result<Objects, Vec<ReadError>> {
 /// The documents of one file.
 fn parse(file: &Path, bytes: &[u8]) -> Result<Vec<Value>, ReadError> {
     let is_json = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-    let parsed = if is_json { strict::json(bytes).map(|value| vec![value]) } else { strict::yaml(bytes) };
+    let bounds = Bounds { bytes: bytes.len(), ..Bounds::DEFAULT };
+    let parsed = match is_json {
+        true => strict::json_within(bytes, bounds).map(|value| vec![value]),
+        false => strict::yaml_within(bytes, bounds),
+    };
     parsed.map_err(|error| ReadError::file(file, error.to_string()))
 }
 

@@ -38,15 +38,26 @@ fn every_error_names_object_field_and_remedy() {
     for (from, to, message) in [
         ("target:", "targte:", r#"run "refund-7": spec.proposal.targte: is not a field; did you mean "target"?"#),
         ("  proposal:", "  mode: Live\n  proposal:", r#"run "refund-7": spec.mode: is not a field; known here are"#),
-        ("metadata: {name", "metadata: {generateName: x, name", r#"run "refund-7": metadata.generateName: is not a field; write metadata.name"#),
+        (
+            "metadata: {name",
+            "metadata: {generateName: x, name",
+            r#"run "refund-7": metadata.generateName: is not a field; write metadata.name"#,
+        ),
         ("reports/q3", "5", r#"run "refund-7": spec.proposal.target: is the number 5; must be a string"#),
         ("{tool: totals, target: reports/q3}", "[]", r#"run "refund-7": spec.proposal: is a list; must be an object"#),
         ("manifestRef: {name: office}", "manifestRef: {}", r#"run "refund-7": spec.manifestRef.name: is missing"#),
         ("refund-7", "Refund_7", r#"run "Refund_7": metadata.name: "Refund_7" may hold only lower-case letters"#),
-        ("kind: GovernedRun", "kind: GovernedRum", r#"document 1: kind: "GovernedRum" is not a kind of m87.dev/v1alpha1; did you mean "GovernedRun"?"#),
+        (
+            "kind: GovernedRun",
+            "kind: GovernedRum",
+            r#"document 1: kind: "GovernedRum" is not a kind of m87.dev/v1alpha1; did you mean "GovernedRun"?"#,
+        ),
         ("v1alpha1", "v2", r#"document 1: apiVersion: is "m87.dev/v2"; write m87.dev/v1alpha1"#),
-        ("{name: refund-7}", "{name: refund-7, annotations: {m87.dev/expect-terminal: DONE}}",
-            r#"run "refund-7": metadata.annotations["m87.dev/expect-terminal"]: "DONE" is not a terminal; write one of COMPLETE, HALT"#),
+        (
+            "{name: refund-7}",
+            "{name: refund-7, annotations: {m87.dev/expect-terminal: DONE}}",
+            r#"run "refund-7": metadata.annotations["m87.dev/expect-terminal"]: "DONE" is not a terminal; write one of COMPLETE, HALT"#,
+        ),
     ] {
         let text = RUN.replacen(from, to, 1);
         let found = messages(&text);
@@ -56,19 +67,25 @@ fn every_error_names_object_field_and_remedy() {
 
 #[test]
 fn all_errors_are_collected() {
-    let text = RUN.replace("target:", "targte:").replace("tool: totals", "tool: 1") + "---" + &RUN.replace("name: office", "nam: office");
+    let text = RUN.replace("target:", "targte:").replace("tool: totals", "tool: 1")
+        + "---"
+        + &RUN.replace("name: office", "nam: office");
     let found = messages(text);
     assert_eq!(found.len(), 4, "{found:?}");
 }
 
 #[test]
 fn an_input_may_hold_what_it_likes() {
-    assert_eq!(messages(RUN.replace("{tool: totals,", "{tool: totals, input: {a: {b: [1, null]}},")), Vec::<String>::new());
+    assert_eq!(
+        messages(RUN.replace("{tool: totals,", "{tool: totals, input: {a: {b: [1, null]}},")),
+        Vec::<String>::new()
+    );
 }
 
 #[test]
 fn what_an_api_server_writes_is_let_through() {
-    let text = RUN.replace("{name: refund-7}", "{name: refund-7, uid: u, resourceVersion: '3', managedFields: []}") + "status: {phase: Sealed}\n";
+    let text = RUN.replace("{name: refund-7}", "{name: refund-7, uid: u, resourceVersion: '3', managedFields: []}")
+        + "status: {phase: Sealed}\n";
     assert_eq!(messages(text), Vec::<String>::new());
 }
 
@@ -79,9 +96,15 @@ fn two_objects_with_one_name_are_refused_across_files() {
     fs::write(folder.path().join("b.yaml"), RUN).unwrap();
     let errors = read(&[folder.path().to_owned()]).unwrap_err();
     let message = errors[0].to_string();
-    assert!(errors.len() == 1 && message.contains("b.yaml: run \"refund-7\": metadata.name: is also in ") && message.contains("a.yaml"), "{message}");
+    assert!(
+        errors.len() == 1
+            && message.contains("b.yaml: run \"refund-7\": metadata.name: is also in ")
+            && message.contains("a.yaml"),
+        "{message}"
+    );
     // The same name in another namespace is another object, and a file named twice is read once.
-    fs::write(folder.path().join("b.yaml"), RUN.replace("{name: refund-7}", "{name: refund-7, namespace: other}")).unwrap();
+    fs::write(folder.path().join("b.yaml"), RUN.replace("{name: refund-7}", "{name: refund-7, namespace: other}"))
+        .unwrap();
     let objects = read(&[folder.path().to_owned(), folder.path().join("a.yaml")]).unwrap();
     assert_eq!(objects.runs.len(), 2);
 }
@@ -90,7 +113,11 @@ fn two_objects_with_one_name_are_refused_across_files() {
 fn a_ten_megabyte_proposal_is_refused_by_its_field() {
     let text = RUN.replace("{tool: totals,", &format!("{{input: {{csv: {:?}}}, tool: totals,", "x".repeat(10 << 20)));
     let found = messages(text);
-    assert!(found.len() == 1 && found[0].contains("bytes"), "{:?}", found.iter().map(|m| &m[..m.len().min(200)]).collect::<Vec<_>>());
+    assert!(
+        found.len() == 1 && found[0].contains("run \"refund-7\": spec.proposal.input.csv: has 1048576"),
+        "{:?}",
+        found.iter().map(|m| &m[..m.len().min(200)]).collect::<Vec<_>>()
+    );
 }
 
 #[test]
