@@ -1,8 +1,10 @@
 //! The governed loop as a drawing that runs: the BPMN model, its validation, its proof, its picture, and FEEL, the language
 //! of its conditions. Pure: text in, values out.
 
-pub mod expression;
+pub mod feel;
 pub mod model;
+pub mod prove;
+pub mod svg;
 pub mod validate;
 mod xml;
 

@@ -1,7 +1,7 @@
 //! Every expression must be readable before anything is deployed.
 
 use super::Problems;
-use crate::expression;
+use crate::feel::Attribute;
 use crate::model::{Element, Flow, Mapping};
 
 /// The condition of a flow.
@@ -53,31 +53,29 @@ fn is_variable_name(name: &str) -> bool {
 }
 
 fn required(id: &str, text: &str, problems: &mut Problems) {
-    match expression::of(text) {
-        None => problems.add(
+    if optional(id, text, problems) {
+        problems.add(
             id,
             format!("Expected expression but found static value '{text}'. An expression must start with '=' (e.g. '={text}')."),
-        ),
-        Some(source) => readable(id, source, problems),
+        );
     }
 }
 
-fn optional(id: &str, text: &str, problems: &mut Problems) {
-    if let Some(source) = expression::of(text) {
-        readable(id, source, problems);
+/// Whether the text is a static value; an expression that cannot be read is a problem.
+fn optional(id: &str, text: &str, problems: &mut Problems) -> bool {
+    match Attribute::parse(text) {
+        Ok(Attribute::Static(_)) => true,
+        Ok(Attribute::Expression(_)) => false,
+        Err(error) => {
+            let source = text.trim().trim_start_matches('=');
+            problems.add(id, format!("failed to parse expression '{source}': {error}"));
+            false
+        }
     }
 }
 
 fn retries(id: &str, text: &str, problems: &mut Problems) {
-    match expression::of(text) {
-        Some(source) => readable(id, source, problems),
-        None if text.trim().parse::<i32>().is_ok() => {}
-        None => problems.add(id, format!("Expected retries to be a number or an expression, but found '{text}'")),
-    }
-}
-
-fn readable(id: &str, source: &str, problems: &mut Problems) {
-    if let Err(error) = expression::parse(source) {
-        problems.add(id, format!("failed to parse expression '{source}': {error}"));
+    if optional(id, text, problems) && text.trim().parse::<i32>().is_err() {
+        problems.add(id, format!("Expected retries to be a number or an expression, but found '{text}'"));
     }
 }

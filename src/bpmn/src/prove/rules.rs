@@ -1,0 +1,175 @@
+//! What the jobs and gates of the governed loop are to each other, as tables.
+
+use m87_core::reason::Terminal;
+use serde_json::Value;
+
+/// The jobs of the process, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Job {
+    ClaimRun,
+    Propose,
+    Validate,
+    BuildContract,
+    Execute,
+    EmitArtifact,
+    VerifyArtifact,
+    RouteMemory,
+    FailureReceipt,
+    RecordTerminal,
+}
+
+/// The four gates, by their variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Gate {
+    Constraints,
+    Manifest,
+    Budget,
+    Verified,
+}
+
+impl Job {
+    pub(super) const ALL: [Self; 10] = [
+        Self::ClaimRun,
+        Self::Propose,
+        Self::Validate,
+        Self::BuildContract,
+        Self::Execute,
+        Self::EmitArtifact,
+        Self::VerifyArtifact,
+        Self::RouteMemory,
+        Self::FailureReceipt,
+        Self::RecordTerminal,
+    ];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::ClaimRun => "claim-run",
+            Self::Propose => "propose",
+            Self::Validate => "validate",
+            Self::BuildContract => "build-contract",
+            Self::Execute => "execute",
+            Self::EmitArtifact => "emit-artifact",
+            Self::VerifyArtifact => "verify-artifact",
+            Self::RouteMemory => "route-memory",
+            Self::FailureReceipt => "failure-receipt",
+            Self::RecordTerminal => "record-terminal",
+        }
+    }
+
+    pub(super) fn of(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|job| job.name() == name)
+    }
+
+    /// Whether it is the operator's own, and so a listener rather than a task.
+    pub(super) const fn is_listener(self) -> bool {
+        matches!(self, Self::ClaimRun | Self::RecordTerminal)
+    }
+
+    /// The gates whose values its result gives.
+    pub(super) const fn reports(self) -> &'static [Gate] {
+        match self {
+            Self::Validate => &[Gate::Constraints, Gate::Manifest],
+            Self::Execute => &[Gate::Budget],
+            Self::VerifyArtifact => &[Gate::Verified],
+            Self::ClaimRun
+            | Self::Propose
+            | Self::BuildContract
+            | Self::EmitArtifact
+            | Self::RouteMemory
+            | Self::FailureReceipt
+            | Self::RecordTerminal => &[],
+        }
+    }
+
+    /// The job that must be done before it.
+    pub(super) const fn follows(self) -> Option<Self> {
+        match self {
+            Self::ClaimRun => None,
+            Self::Propose | Self::FailureReceipt | Self::RecordTerminal => Some(Self::ClaimRun),
+            Self::Validate => Some(Self::Propose),
+            Self::BuildContract => Some(Self::Validate),
+            Self::Execute => Some(Self::BuildContract),
+            Self::EmitArtifact => Some(Self::Execute),
+            Self::VerifyArtifact => Some(Self::EmitArtifact),
+            Self::RouteMemory => Some(Self::VerifyArtifact),
+        }
+    }
+
+    /// The gates that must have passed before it.
+    pub(super) const fn requires(self) -> &'static [Gate] {
+        match self {
+            Self::BuildContract | Self::Execute => &[Gate::Constraints, Gate::Manifest],
+            Self::EmitArtifact | Self::VerifyArtifact => &[Gate::Constraints, Gate::Manifest, Gate::Budget],
+            Self::RouteMemory => &Gate::ALL,
+            Self::ClaimRun | Self::Propose | Self::Validate | Self::FailureReceipt | Self::RecordTerminal => &[],
+        }
+    }
+}
+
+impl Gate {
+    pub(super) const ALL: [Self; 4] = [Self::Constraints, Self::Manifest, Self::Budget, Self::Verified];
+
+    pub(super) const fn variable(self) -> &'static str {
+        match self {
+            Self::Constraints => "constraints_ok",
+            Self::Manifest => "tool_in_manifest",
+            Self::Budget => "budget_exceeded",
+            Self::Verified => "artifact_verified",
+        }
+    }
+
+    /// Whether a job's answer passes the gate; `None` is a missing one.
+    pub(super) fn passes(self, answer: Option<&Value>) -> bool {
+        let passing = match self {
+            Self::Constraints | Self::Manifest | Self::Verified => true,
+            Self::Budget => false,
+        };
+        answer.and_then(Value::as_bool) == Some(passing)
+    }
+
+    /// The terminal of a run that this gate refuses.
+    pub(super) const fn refusal(self) -> Terminal {
+        match self {
+            Self::Constraints => Terminal::Halt,
+            Self::Manifest => Terminal::RejectManifest,
+            Self::Budget => Terminal::Failed,
+            Self::Verified => Terminal::RejectVerify,
+        }
+    }
+}
+
+/// A set of gates or of jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(super) struct Set(u16);
+
+impl Set {
+    pub(super) fn has(self, bit: impl Bit) -> bool {
+        self.0 & bit.bit() != 0
+    }
+
+    pub(super) fn add(&mut self, bit: impl Bit) {
+        self.0 |= bit.bit();
+    }
+}
+
+/// A member of a small closed set.
+pub(super) trait Bit {
+    fn bit(self) -> u16;
+}
+
+impl Bit for Job {
+    fn bit(self) -> u16 {
+        1 << (self as u16)
+    }
+}
+
+impl Bit for Gate {
+    fn bit(self) -> u16 {
+        1 << (self as u16)
+    }
+}
+
+/// `decide`'s table: the first gate that did not pass names the terminal; a gate that was not asked did not pass.
+pub(super) fn terminal(passed: Set) -> Terminal {
+    Gate::ALL.into_iter().find(|gate| !passed.has(*gate)).map_or(Terminal::Complete, Gate::refusal)
+}
