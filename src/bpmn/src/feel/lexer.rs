@@ -96,7 +96,7 @@ fn skip_blank(text: &str, mut at: usize) -> Result<usize, FeelError> {
 fn number(rest: &str) -> (Kind, usize) {
     let digits = |from: usize| rest.bytes().skip(from).take_while(u8::is_ascii_digit).count();
     let mut length = digits(0);
-    let fraction = if rest.bytes().nth(length) == Some(b'.') { digits(length + 1) } else { 0 };
+    let fraction = if rest.as_bytes().get(length) == Some(&b'.') { digits(length + 1) } else { 0 };
     if fraction > 0 {
         length += 1 + fraction;
     }

@@ -173,11 +173,11 @@ impl Parser<'_> {
     }
 
     fn test(&mut self, least: u8) -> Result<Test, FeelError> {
-        if let Kind::Symbol(symbol @ ("<" | "<=" | ">" | ">=")) = *self.kind() {
-            if let Some(comparison) = comparison(symbol) {
-                self.advance();
-                return Ok(Test::Compare(comparison, self.climb(SUM)?));
-            }
+        if let Kind::Symbol(symbol @ ("<" | "<=" | ">" | ">=")) = *self.kind()
+            && let Some(comparison) = comparison(symbol)
+        {
+            self.advance();
+            return Ok(Test::Compare(comparison, self.climb(SUM)?));
         }
         let inputs = self.inputs;
         let node = self.climb(least)?;

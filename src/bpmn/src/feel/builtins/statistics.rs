@@ -13,7 +13,7 @@ use crate::feel::text::quote;
 pub(super) const FUNCTIONS: &[Builtin] = &[
     variadic("min", &["list"], |_, arguments| extreme(arguments, Ordering::Less)),
     variadic("max", &["list"], |_, arguments| extreme(arguments, Ordering::Greater)),
-    variadic("sum", &["list"], |_, arguments| numbers(arguments, |numbers| sum(numbers))),
+    variadic("sum", &["list"], |_, arguments| numbers(arguments, sum)),
     variadic("product", &["list"], |_, arguments| {
         numbers(arguments, |numbers| numbers.iter().try_fold(Decimal::ONE, |x, y| multiply(x, *y)))
     }),

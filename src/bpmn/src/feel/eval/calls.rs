@@ -34,10 +34,10 @@ pub(in crate::feel) struct Call<'e, 's> {
 
 impl Evaluator<'_> {
     pub(super) fn call(&mut self, name: &str, arguments: &Arguments, frame: &Frame) -> Evaluated {
-        if let Some(Value::Function(function)) = self.lookup(name, frame)? {
-            if let Some(values) = self.arguments_for(&function, arguments, frame)? {
-                return self.invoke(&function, values);
-            }
+        if let Some(Value::Function(function)) = self.lookup(name, frame)?
+            && let Some(values) = self.arguments_for(&function, arguments, frame)?
+        {
+            return self.invoke(&function, values);
         }
         let found = match arguments {
             Arguments::Positional(nodes) => builtins::by_position(name, nodes.len()),
@@ -54,10 +54,10 @@ impl Evaluator<'_> {
     /// `a.b.f(x)`: a function that is an entry of a context.
     pub(super) fn call_entry(&mut self, target: &Value, name: &str, arguments: &Arguments, frame: &Frame) -> Evaluated {
         let Value::Context(context) = target else { return Ok(self.mistyped("context", target)) };
-        if let Some(Value::Function(function)) = context.get(name) {
-            if let Some(values) = self.arguments_for(function, arguments, frame)? {
-                return self.invoke(function, values);
-            }
+        if let Some(Value::Function(function)) = context.get(name)
+            && let Some(values) = self.arguments_for(function, arguments, frame)?
+        {
+            return self.invoke(function, values);
         }
         Ok(self.no_function(name, arguments))
     }
