@@ -1,13 +1,11 @@
 //! How jobs leave: held polls and streams, neither of which loses a job that its client did not take.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use m87_zeebe::proto;
-use prost::Message;
 use tokio_util::sync::CancellationToken;
 use tonic::{Status, metadata::MetadataMap};
 
@@ -18,8 +16,6 @@ use crate::rejection::Intent;
 
 /// How long a poll is held that leaves it to the gateway.
 const HOLD: Duration = Duration::from_secs(10);
-/// Jobs in one message stay below the 4 MiB that clients accept, with room for its frame.
-const BATCH_BYTES: usize = 4 * 1024 * 1024 - 64 * 1024;
 
 /// Held for at least one job, as long as the request asks and its client waits; then perhaps empty.
 pub(super) async fn activate(
@@ -27,7 +23,7 @@ pub(super) async fn activate(
     metadata: &MetadataMap,
     ask: proto::ActivateJobsRequest,
     closing: &CancellationToken,
-) -> Result<Batches, Status> {
+) -> Result<Batch, Status> {
     check_tenants(&ask.tenant_ids)?;
     check_ask(&ask.r#type, ask.timeout)?;
     let max_jobs = usize::try_from(ask.max_jobs_to_activate).ok().filter(|max| *max > 0).ok_or_else(|| {
@@ -51,7 +47,7 @@ pub(super) async fn activate(
             () = closing.cancelled() => Vec::new(),
         },
     };
-    Ok(Batches { engine: engine.clone(), left: jobs.into() })
+    Ok(Batch { engine: engine.clone(), jobs })
 }
 
 /// Pushes jobs until the client or the gateway goes.
@@ -119,40 +115,34 @@ fn timeout(text: &str) -> Option<Duration> {
     }
 }
 
-/// Jobs on their way out, in as many messages as they need. What has not left when it is dropped is handed back.
-pub(super) struct Batches {
+/// Jobs on their way out, in one message: the engine hands out no more at a time than it carries. What has not left when
+/// it is dropped is handed back.
+pub(super) struct Batch {
     engine: Engine,
-    left: VecDeque<ActivatedJob>,
+    jobs: Vec<ActivatedJob>,
 }
 
-impl Stream for Batches {
+impl Stream for Batch {
     type Item = Result<proto::ActivateJobsResponse, Status>;
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let (mut jobs, mut bytes) = (Vec::new(), 0);
-        while let Some(next) = self.left.front() {
-            let job = match wire::job(next.clone()) {
-                Ok(job) => job,
-                Err(status) => return Poll::Ready(Some(Err(status))),
-            };
-            bytes += job.encoded_len() + 8;
-            if bytes > BATCH_BYTES && !jobs.is_empty() {
-                break;
-            }
-            self.left.pop_front();
-            jobs.push(job);
+        if self.jobs.is_empty() {
+            return Poll::Ready(None);
         }
-        let message = proto::ActivateJobsResponse { jobs };
-        Poll::Ready((!message.jobs.is_empty()).then_some(Ok(message)))
+        let jobs: Result<Vec<_>, Status> = self.jobs.iter().cloned().map(wire::job).collect();
+        Poll::Ready(Some(jobs.map(|jobs| {
+            self.jobs.clear();
+            proto::ActivateJobsResponse { jobs }
+        })))
     }
 }
 
-impl Drop for Batches {
+impl Drop for Batch {
     fn drop(&mut self) {
-        if self.left.is_empty() {
+        if self.jobs.is_empty() {
             return;
         }
-        let left = self.left.iter().map(ActivatedJob::activation).collect();
+        let left = self.jobs.iter().map(ActivatedJob::activation).collect();
         let engine = self.engine.clone();
         self.engine.inner.runtime.spawn(async move {
             if let Err(error) = engine.hand_back(left).await {

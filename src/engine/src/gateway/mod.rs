@@ -7,6 +7,8 @@ mod access;
 mod callers;
 mod jobs;
 mod service;
+#[cfg(test)]
+mod tests;
 mod wire;
 
 use std::io;

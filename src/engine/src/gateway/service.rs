@@ -176,8 +176,8 @@ impl Gateway for Service {
         let caller = self.caller(&request).await?;
         let (metadata, _, ask) = request.into_parts();
         check(caller, Action::Job(&ask.r#type))?;
-        let batches = jobs::activate(&self.engine, &metadata, ask, &self.closing).await?;
-        Ok(Response::new(batches.boxed()))
+        let batch = jobs::activate(&self.engine, &metadata, ask, &self.closing).await?;
+        Ok(Response::new(batch.boxed()))
     }
 
     async fn stream_activated_jobs(

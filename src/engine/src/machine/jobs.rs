@@ -8,7 +8,7 @@ use crate::document::Document;
 use crate::rejection::RejectionKind;
 use crate::view::IncidentKind;
 
-/// What the jobs of one answer may weigh: a gRPC message holds 4 MiB, and its frame needs some.
+/// What the jobs of one answer may weigh: a gRPC message holds 4 MiB, and its frame needs some. The others stay on offer.
 const BATCH_BYTES: usize = 3_900_000;
 
 /// Jobs that one tick may offer again, so that no command is unbounded; the next tick follows at once.
@@ -174,7 +174,7 @@ impl Walk {
     }
 
     pub(super) fn update_retries(&mut self, key: i64, retries: i32) -> Result<Answer, Stop> {
-        self.known(key, "update retries for")?;
+        self.known(key, "update retries for job")?;
         if retries < 1 {
             let reason = format!(
                 "Expected to update retries for job with key '{key}' with a positive amount of retries, \
@@ -187,7 +187,7 @@ impl Walk {
     }
 
     pub(super) fn update_timeout(&mut self, key: i64, timeout: i64) -> Result<Answer, Stop> {
-        let job = self.known(key, "update job deadline with")?;
+        let job = self.known(key, "update job deadline")?;
         if !matches!(job.state, JobState::Activated { .. }) {
             let reason = format!("Expected to update the timeout of job with key '{key}', but it is not active");
             return reject(RejectionKind::InvalidState, reason);
@@ -225,14 +225,14 @@ impl Walk {
             Some(job) => Ok(job.clone()),
             None => reject(
                 RejectionKind::NotFound,
-                format!("Expected to {what} job with key '{key}', but no such job was found"),
+                format!("Expected to {what} with key '{key}', but no such job was found"),
             ),
         }
     }
 
     /// The job, if a worker may finish it: it is on offer or handed out. A late answer is as good as one in time.
     fn workable(&self, key: i64, what: &str) -> Result<Job, Stop> {
-        let job = self.known(key, what)?;
+        let job = self.known(key, &format!("{what} job"))?;
         match job.state {
             JobState::Activatable | JobState::Activated { .. } => Ok(job),
             JobState::BackingOff { .. } | JobState::Failed | JobState::ErrorThrown => reject(
