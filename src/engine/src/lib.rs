@@ -6,6 +6,8 @@
 mod clock;
 mod document;
 mod engine;
+#[cfg(test)]
+mod fixture;
 pub mod gateway;
 mod journal;
 pub mod machine;

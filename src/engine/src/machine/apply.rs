@@ -163,12 +163,12 @@ impl State {
 
     fn take_token(&mut self, scope: i64, flow: &str) -> Applied {
         let mut missing = false;
-        self.change_element(scope, |element| match element.tokens.get(flow).copied() {
-            Some(2..) => element.tokens[flow] -= 1,
-            Some(1) => {
-                element.tokens.remove(flow);
+        self.change_element(scope, |element| match element.tokens.remove(flow) {
+            Some(more @ 2..) => {
+                element.tokens.insert(flow.to_owned(), more - 1);
             }
-            Some(0) | None => missing = true,
+            Some(_) => {}
+            None => missing = true,
         })?;
         if missing { Err(Misfit(format!("no token of flow {flow:?} in {scope}"))) } else { Ok(()) }
     }

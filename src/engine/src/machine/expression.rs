@@ -114,7 +114,7 @@ fn expect<T>(
         return Err(failed(text, failure, IncidentKind::ExtractValueError));
     }
     read(&evaluation.value).ok_or_else(|| {
-        let found = evaluation.value.type_name();
+        let found = type_name(&evaluation.value);
         let mut message = format!("Expected result of the expression '{text}' to be '{due}', but was '{found}'.");
         if !evaluation.warnings.is_empty() {
             message.push_str(" The evaluation reported the following warnings:");
@@ -126,4 +126,23 @@ fn expect<T>(
 
 fn failed(text: &str, failure: &feel::Failure, kind: IncidentKind) -> Failure {
     Failure { kind, message: format!("Failed to evaluate expression '{text}': {failure}") }
+}
+
+/// A type in Zeebe's words.
+const fn type_name(value: &feel::Value) -> &'static str {
+    match value {
+        feel::Value::Null => "NULL",
+        feel::Value::Boolean(_) => "BOOLEAN",
+        feel::Value::Number(_) => "NUMBER",
+        feel::Value::String(_) => "STRING",
+        feel::Value::List(_) => "ARRAY",
+        feel::Value::Context(_) => "OBJECT",
+        feel::Value::Date(_) => "DATE",
+        feel::Value::Time(_) => "TIME",
+        feel::Value::DateTime(_) => "DATE_TIME",
+        feel::Value::Duration(_) => "DURATION",
+        feel::Value::Months(_) => "PERIOD",
+        feel::Value::Range(_) => "RANGE",
+        feel::Value::Function(_) => "FUNCTION",
+    }
 }

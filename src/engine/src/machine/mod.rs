@@ -16,6 +16,8 @@ mod lifecycle;
 mod mapping;
 mod process;
 mod state;
+#[cfg(test)]
+mod tests;
 mod variables;
 
 use m87_core::time::Timestamp;

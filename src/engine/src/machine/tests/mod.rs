@@ -1,0 +1,8 @@
+//! What the machine promises, by table.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod definitions;
+mod flows;
+mod jobs;
+mod properties;
+mod variables;
