@@ -12,7 +12,7 @@ use m87_authority::proto::{
     BriefReply, ContractReply, ExecuteReply, Job, PutArtifactReply, RecordReply, RecordRequest, RedeemReply,
     RedeemRequest, ReportRequest, ReportValidationRequest, ValidationOrderReply, VerifyReply, WaitRequest,
 };
-use m87_authority::{AuthorityClient, AuthorityError, Denial};
+use m87_authority::{AuthorityClient, AuthorityError, Credentials, Denial};
 use m87_worker::exec::{ExecArgs, Task};
 use m87_worker::shim::{Stage, main_shim};
 use std::io::Write;
@@ -28,7 +28,9 @@ fn main() -> ExitCode {
         ["shim"] => main_shim(Stage::Watch).map_err(|error| error.to_string()),
         ["shim", "--stage", "tool"] => main_shim(Stage::Tool).map_err(|error| error.to_string()),
         // As the command line of `m87 exec` does, but for the authority.
-        ["exec", "--credentials", credentials, "--work", folder, task @ ..] => exec(credentials, folder, task),
+        ["exec", "--credentials", credentials, "--work", folder, "--report-grace", seconds, task @ ..] => {
+            exec(credentials, folder, seconds, task)
+        }
         other => Err(format!("unknown: {other:?}")),
     };
     match outcome {
@@ -40,7 +42,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn exec(credentials: &str, folder: &str, task: &[&str]) -> Result<(), String> {
+fn exec(credentials: &str, folder: &str, seconds: &str, task: &[&str]) -> Result<(), String> {
     let task = match task {
         ["--contract", id] => Task::Tool { contract_id: (*id).to_owned() },
         ["--validation"] => Task::Validation,
@@ -50,11 +52,11 @@ fn exec(credentials: &str, folder: &str, task: &[&str]) -> Result<(), String> {
         credentials: PathBuf::from(credentials),
         folder: PathBuf::from(folder),
         task,
-        report_grace: Duration::from_secs(3),
+        report_grace: Duration::from_secs(seconds.parse().map_err(|error| format!("{error}"))?),
     };
-    // The file of credentials holds the path of the folder that plays the authority.
-    let text = std::fs::read_to_string(credentials).map_err(|error| error.to_string())?;
-    let authority = Arc::new(Folder(PathBuf::from(text.trim())));
+    // The folder that plays the authority stands where its address would.
+    let credentials = Credentials::read(&args.credentials).map_err(|error| error.to_string())?;
+    let authority = Arc::new(Folder(credentials.address_file));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     runtime.block_on(m87_worker::exec::run(&args, authority)).map_err(|error| error.to_string())

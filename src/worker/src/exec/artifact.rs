@@ -108,5 +108,5 @@ pub(super) fn usage(tool: &OwnedFd, name: &str) -> Option<Value> {
     if bytes.len() as u64 > USAGE_BYTES {
         return Some(Value::String(format!("larger than {USAGE_BYTES} bytes")));
     }
-    Some(serde_json::from_slice(&bytes).unwrap_or_else(|error| Value::String(format!("not JSON: {error}"))))
+    Some(m87_core::strict::json(&bytes).unwrap_or_else(|error| Value::String(format!("not JSON: {error}"))))
 }

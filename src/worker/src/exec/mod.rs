@@ -167,15 +167,3 @@ impl Attempt<'_> {
         }
     }
 }
-
-/// Reads an order as the authority writes them; the error is for people.
-fn read_order<T>(text: &[u8], kind: &str, says: impl Fn(&T) -> &String) -> Result<T, String>
-where
-    T: serde::Serialize + serde::de::DeserializeOwned,
-{
-    let order: T = m87_core::json::from_canonical(text).map_err(|error| format!("the authority's order {error}"))?;
-    if says(&order) != kind {
-        return Err(format!("the authority's order is a {:?}, not a {kind}", says(&order)));
-    }
-    Ok(order)
-}

@@ -10,6 +10,7 @@ use m87_authority::AuthorityError;
 use m87_authority::proto::{RedeemRequest, ReportRequest};
 use m87_core::contract::WorkOrder;
 use m87_core::evidence::{DeclaredArtifact, Ended, ExecutionReport, Measured};
+use m87_core::json::{read_document, to_canonical};
 use m87_core::tool::Run;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -52,7 +53,7 @@ impl Held<'_> {
     }
 
     fn read(&self, text: &[u8]) -> Result<WorkOrder, String> {
-        let order: WorkOrder = super::read_order(text, "WorkOrder", |order: &WorkOrder| &order.kind)?;
+        let order: WorkOrder = read_document(text).map_err(|error| format!("the authority's work order {error}"))?;
         if order.contract_id != self.contract_id {
             return Err("the work order is for another contract".to_owned());
         }
@@ -112,7 +113,7 @@ impl Held<'_> {
     }
 
     async fn report(&self, report: &ExecutionReport, until: Instant) -> Result<(), ExecError> {
-        let json = m87_core::json::to_canonical(report).map_err(|error| ExecError::System {
+        let json = to_canonical(report).map_err(|error| ExecError::System {
             what: "the report".to_owned(),
             source: std::io::Error::other(error),
         })?;

@@ -11,6 +11,7 @@ use m87_authority::AuthorityError;
 use m87_authority::proto::{Job, ReportValidationRequest};
 use m87_core::contract::ValidationOrder;
 use m87_core::evidence::{Ended, ValidationReport};
+use m87_core::json::{read_document, to_canonical};
 use sha2::{Digest, Sha256};
 use std::io::{Seek, Write};
 use std::time::Duration;
@@ -22,7 +23,8 @@ pub(super) async fn run(attempt: &Attempt<'_>) -> Result<(), ExecError> {
     let patience = Instant::now() + ORDER_PATIENCE;
     let reply = persist(patience, || attempt.authority.validation_order()).await;
     let reply = reply.map_err(ExecError::authority("there is nothing to validate"))?;
-    let order = super::read_order(reply.order.as_bytes(), "ValidationOrder", |order: &ValidationOrder| &order.kind);
+    let order: Result<ValidationOrder, String> =
+        read_document(reply.order.as_bytes()).map_err(|error| format!("the authority's validation order {error}"));
     let limit = order.as_ref().map_or(0, |order| order.validation.limits.seconds);
     let ready = match order {
         Ok(order) => fetch(attempt, &place, &order, patience).await?.map(|()| order),
@@ -35,7 +37,7 @@ pub(super) async fn run(attempt: &Attempt<'_>) -> Result<(), ExecError> {
         Ok(order) => check(&place, shim, order).await,
         Err(why) => ValidationReport { ended: Ended::NotStarted(why), output: String::new() },
     };
-    let json = m87_core::json::to_canonical(&report)
+    let json = to_canonical(&report)
         .map_err(|error| ExecError::System { what: "the report".to_owned(), source: std::io::Error::other(error) })?;
     let request = ReportValidationRequest { json };
     let tell = || attempt.authority.report_validation(request.clone());

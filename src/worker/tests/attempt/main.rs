@@ -10,6 +10,7 @@
 
 mod artifacts;
 mod deaths;
+mod executor;
 mod limits;
 mod support;
 mod surroundings;

@@ -1,5 +1,6 @@
 //! One attempt for each test: its authority's folder, its own folder, the process.
 
+use m87_authority::Credentials;
 use m87_core::contract::{ValidationOrder, WorkOrder};
 use m87_core::evidence::{Ended, ExecutionReport, ValidationReport};
 use m87_core::tool::{Command as ToolCommand, CommandLimits, Run, Validation};
@@ -76,6 +77,11 @@ pub fn eventually(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
+/// The way to the folder that plays the authority.
+pub fn credentials_of(authority: &Path) -> Credentials {
+    Credentials { address_file: authority.to_owned(), ca_pem: String::new(), token: "secret-of-the-token".to_owned() }
+}
+
 pub struct Attempt {
     root: tempfile::TempDir,
     child: Child,
@@ -105,12 +111,13 @@ impl Attempt {
         std::fs::write(authority.join("order.json"), order).unwrap();
         prepare(&authority);
         let credentials = folder.join("credentials");
-        std::fs::write(&credentials, authority.to_str().unwrap()).unwrap();
+        credentials_of(&authority).write(&credentials).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_m87-worker-harness"))
             .args(["exec", "--credentials"])
             .arg(&credentials)
             .arg("--work")
             .arg(&folder)
+            .args(["--report-grace", "3"])
             .args(task)
             .env("SECRET_OF_THE_SURROUNDINGS", "secret-of-the-environment")
             .stdin(Stdio::null())
@@ -124,13 +131,13 @@ impl Attempt {
     /// A second process on the same attempt's folder.
     pub fn again(&self) -> std::process::ExitStatus {
         let credentials = self.root.path().join("again");
-        std::fs::write(&credentials, self.authority("").to_str().unwrap()).unwrap();
+        credentials_of(&self.authority("")).write(&credentials).unwrap();
         Command::new(env!("CARGO_BIN_EXE_m87-worker-harness"))
             .args(["exec", "--credentials"])
             .arg(&credentials)
             .arg("--work")
             .arg(self.folder(""))
-            .args(["--contract", CONTRACT])
+            .args(["--report-grace", "3", "--contract", CONTRACT])
             .stderr(Stdio::null())
             .status()
             .unwrap()

@@ -48,7 +48,7 @@ fn the_input_is_a_file_and_stands_in_no_argument_and_no_variable() {
 #[test]
 fn it_has_three_open_files_its_own_session_and_a_private_folder() {
     let (text, attempt) = printed(
-        "exec sh -c 'ls /proc/$$/fd; readlink /proc/$$/fd/0; pwd; umask; stat -c %a $HOME $M87_OUTPUT $HOME/.. $M87_INPUT; ps -o sid= -p $$ | tr -d \\040; echo $PPID'",
+        "exec sh -c 'ls /proc/$$/fd; readlink /proc/$$/fd/0; pwd; umask; stat -c %a $HOME $M87_OUTPUT $HOME/.. $M87_INPUT; ps -o sid= -p $$ | tr -d [:blank:]; echo $PPID'",
     );
     let lines: Vec<&str> = text.lines().collect();
     let home = attempt.folder("work/tool");

@@ -1,0 +1,178 @@
+//! The authority's [`Executor`] on one machine: each attempt is a process of its own, `m87 exec`, that outlives the
+//! authority, with a private folder for its credentials, its log and its work.
+
+use crate::exec::WORK_FOLDER;
+use crate::sandbox::folder::make_private;
+use crate::sandbox::process::{Identity, Stat};
+use async_trait::async_trait;
+use m87_authority::{AttemptKind, AttemptOrder, Executor, ExecutorError, Handle};
+use rustix::process::{Pid, PidfdFlags, Signal};
+use serde::{Deserialize, Serialize};
+use std::fmt::Display;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+/// How long a process that was killed, and the shim that it leaves, may take to be gone.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Starts attempts as processes of this machine.
+#[derive(Debug, Clone)]
+pub struct LocalExecutor {
+    /// Where the folders of attempts are.
+    root: PathBuf,
+    /// The program whose subcommand `exec` is started; this one, unless a test says otherwise.
+    program: PathBuf,
+    /// How long after its limit an attempt goes on trying to report.
+    report_grace: Duration,
+}
+
+/// What a handle says: which folder, and which process was started for it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Started {
+    folder: String,
+    process: Identity,
+}
+
+impl LocalExecutor {
+    /// Keeps the folders of attempts in `root`, which is made when it is first needed.
+    pub fn new(root: impl AsRef<Path>, report_grace: Duration) -> std::io::Result<Self> {
+        // This very program, even if its file is replaced meanwhile.
+        let program = PathBuf::from("/proc/self/exe");
+        Ok(Self { root: std::path::absolute(root)?, program, report_grace })
+    }
+
+    /// Starts another program in place of this one; for tests.
+    #[must_use]
+    pub fn with_program(self, program: impl Into<PathBuf>) -> Self {
+        Self { program: program.into(), ..self }
+    }
+
+    fn spawn(&self, order: &AttemptOrder) -> Result<(tokio::process::Child, Started), ExecutorError> {
+        let name = folder_name(order)?;
+        let folder = self.root.join(&name);
+        std::fs::create_dir_all(&self.root).map_err(at(&self.root))?;
+        // Whoever finds it there has been started before, and may have an effect: never twice.
+        make_private(&folder).map_err(at(&folder))?;
+        let credentials = folder.join("credentials");
+        order.credentials.write(&credentials).map_err(failed)?;
+        let log_file = folder.join("log");
+        let log = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&log_file);
+        let log = log.map_err(at(&log_file))?;
+
+        let mut command = std::process::Command::new(&self.program);
+        command
+            .arg0("m87")
+            .arg("exec")
+            .arg("--credentials")
+            .arg(&credentials)
+            .arg("--work")
+            .arg(&folder)
+            .arg("--report-grace")
+            .arg(self.report_grace.as_secs().to_string())
+            .env_clear()
+            .envs(std::env::var_os("RUST_LOG").map(|level| ("RUST_LOG", level)))
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().map_err(at(&log_file))?)
+            .stderr(log);
+        match order.kind {
+            AttemptKind::Tool => command.arg("--contract").arg(&order.contract_id),
+            AttemptKind::Validation => command.arg("--validation"),
+        };
+        let child = tokio::process::Command::from(command).spawn().map_err(failed)?;
+        let stat = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Stat::of);
+        let stat = stat.ok_or_else(|| failed("/proc does not show the process that was started"))?;
+        Ok((child, Started { folder: name, process: stat.into() }))
+    }
+}
+
+/// A folder name of the attempt's own; uids are words of the authority, and are still not trusted with a path.
+fn folder_name(order: &AttemptOrder) -> Result<String, ExecutorError> {
+    let plain = |text: &str| {
+        let word = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+        word && !text.is_empty() && text.len() <= 200
+    };
+    if !plain(&order.run_uid) {
+        return Err(failed(format!("the run's uid {:?} cannot name a folder", order.run_uid)));
+    }
+    Ok(format!("{}.{}-{}", order.run_uid, order.kind.name(), order.attempt))
+}
+
+#[async_trait]
+impl Executor for LocalExecutor {
+    async fn start(&self, order: &AttemptOrder) -> Result<Handle, ExecutorError> {
+        let (this, order) = (self.clone(), order.clone());
+        let spawned = tokio::task::spawn_blocking(move || this.spawn(&order));
+        let (mut child, started) = spawned.await.map_err(failed)??;
+        // Nobody needs its exit status, but while this process lives somebody has to take it.
+        tokio::spawn(async move { child.wait().await });
+        serde_json::to_string(&started).map(Handle).map_err(failed)
+    }
+
+    async fn alive(&self, handle: &Handle) -> Result<bool, ExecutorError> {
+        Ok(parse(handle)?.process.lives())
+    }
+
+    async fn discard(&self, handle: &Handle) -> Result<(), ExecutorError> {
+        let started = parse(handle)?;
+        end(started.process)?;
+        let folder = self.root.join(&started.folder);
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            // The shim ends the tool when it finds `exec` gone; until then the tool may still write.
+            let error = match (started.process.lives(), remove(&folder)) {
+                (false, Ok(())) => return Ok(()),
+                (true, _) => failed("the process is still there"),
+                (false, Err(error)) => at(&folder)(error),
+            };
+            if tokio::time::Instant::now() > deadline {
+                return Err(error);
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// Kills that very process, if it is there.
+fn end(process: Identity) -> Result<(), ExecutorError> {
+    let Some(pid) = Pid::from_raw(process.pid) else {
+        return Ok(());
+    };
+    // Held before it is looked at: then it cannot be another that is hit.
+    match rustix::process::pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(held) if process.lives() => match rustix::process::pidfd_send_signal(held, Signal::KILL) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+            Err(error) => Err(failed(error)),
+        },
+        Ok(_) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// The work first: what a tool left there may take a while, and the rest still says whose it is.
+fn remove(folder: &Path) -> std::io::Result<()> {
+    for path in [&folder.join(WORK_FOLDER), folder] {
+        match std::fs::remove_dir_all(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn parse(handle: &Handle) -> Result<Started, ExecutorError> {
+    let started: Started = serde_json::from_str(&handle.0).map_err(failed)?;
+    let plain = Path::new(&started.folder).file_name().is_some_and(|name| name == started.folder.as_str());
+    if plain { Ok(started) } else { Err(failed("the handle names no folder of an attempt")) }
+}
+
+fn failed(error: impl Display) -> ExecutorError {
+    ExecutorError(error.to_string())
+}
+
+fn at(path: &Path) -> impl Fn(std::io::Error) -> ExecutorError {
+    move |error| ExecutorError(format!("{}: {error}", path.display()))
+}
