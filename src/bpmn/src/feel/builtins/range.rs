@@ -54,6 +54,9 @@ fn span(value: &Value) -> Range {
 
 fn relate(arguments: &[Value], relation: Relation) -> Answer {
     let [x, y] = arguments else { return Err(Refusal::Illegal) };
+    if matches!((x, y), (Value::String(_), _) | (_, Value::String(_))) {
+        return Err(Refusal::Illegal);
+    }
     relation(&span(x), &span(y)).map(Value::Boolean).ok_or(Refusal::Illegal)
 }
 
