@@ -5,6 +5,8 @@ mod pollers;
 mod round;
 mod streams;
 mod task;
+#[cfg(test)]
+mod tests;
 
 use tokio::sync::oneshot;
 
