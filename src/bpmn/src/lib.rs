@@ -2,8 +2,11 @@
 //! of its conditions. Pure: text in, values out.
 
 pub mod feel;
+pub mod lint;
 pub mod model;
 pub mod prove;
+#[cfg(test)]
+mod structure;
 pub mod svg;
 pub mod validate;
 mod xml;

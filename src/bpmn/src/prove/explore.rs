@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::rc::Rc;
 
 /// The most states that are visited.
-pub const MAX_STATES: usize = 100_000;
+pub const MAX_STATES: usize = 50_000;
 
 /// How a state was reached.
 struct Visit {
