@@ -1,7 +1,7 @@
 //! The one strict reader of JSON and YAML.
 //!
 //! What two readers could understand differently is refused before any type sees it: repeated keys, NaN and infinities,
-//! integers that would lose digits, keys that are no strings, tags, texts that are not UTF-8, and what is too large, too deep
+//! integers that would lose digits, keys that are no strings, tags of one's own, texts that are not UTF-8, and what is too large, too deep
 //! or grows when it is read. Errors say line, column and the path of keys.
 
 #[cfg(test)]
@@ -65,6 +65,7 @@ pub fn json_within(bytes: &[u8], bounds: Bounds) -> Result<Value, StrictError> {
 /// Reads all documents of a YAML stream; empty ones are left out.
 pub fn yaml_within(bytes: &[u8], bounds: Bounds) -> Result<Vec<Value>, StrictError> {
     let text = text(bytes, bounds)?;
+    flow_nesting(text)?;
     let reading = Reading::new(text, bounds, Format::Yaml);
     let mut documents = vec![];
     for document in serde_yaml::Deserializer::from_str(text) {
@@ -101,6 +102,26 @@ fn place(bytes: &[u8], at: usize) -> (usize, usize) {
     let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
     let column = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;
     (line, column)
+}
+
+/// The YAML scanner takes time by depth × length in nested `[` and `{`, before any visitor can count levels. So what is plainly
+/// nested beyond reason is refused here, and so is what could be, however it hides its brackets in strings and comments.
+fn flow_nesting(text: &str) -> Result<(), StrictError> {
+    let (mut opened, mut depth) = (0_usize, 0_usize);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'[' | b'{' => (opened, depth) = (opened + 1, depth + 1),
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > 512 || opened.saturating_mul(text.len()) > 1 << 34 {
+            let (line, column) = place(text.as_bytes(), at);
+            let message =
+                "too many [ and { are nested or stand in this text; write lists and mappings line by line".to_owned();
+            return Err(StrictError { line, column, path: String::new(), message });
+        }
+    }
+    Ok(())
 }
 
 /// JSON's readers turn long integer literals into doubles; their digits are looked at here, in a text that is known to be JSON.

@@ -120,7 +120,7 @@ fn hostile_text_is_answered_in_time() {
     let started = Instant::now();
     for unit in [
         "[", "{", "- ", "? ", "[{", "\"", "'", "&a ", "*a ", "!t ", "|\n", ": ", "a: {", "%", "--- ", "a:\n", "\t",
-        "#\n", "[a,", "{a: ",
+        "#\n", "[a,", "{a: ", "[ #]\n", "[\"]\", ",
     ] {
         let text = unit.repeat(size / unit.len());
         let _ = yaml(text.as_bytes());
@@ -130,11 +130,11 @@ fn hostile_text_is_answered_in_time() {
 }
 
 #[test]
-fn keys_are_strings_and_tags_are_refused() {
+fn keys_are_strings_and_own_tags_are_refused() {
     for text in ["1: a", "true: a", "null: a", "1.5: a", "[a]: b", "{a: b}: c", "~: a"] {
         assert!(yaml(text.as_bytes()).is_err(), "{text}");
     }
-    for text in ["a: !secret x", "a: !!python/object:os.system x", "!x {a: b}"] {
+    for text in ["a: !secret x", "!x {a: b}", "- !include [a]"] {
         assert!(yaml(text.as_bytes()).is_err(), "{text}");
     }
     assert_eq!(yaml(b"\"1\": a\n").unwrap(), [json!({"1": "a"})]);
