@@ -238,9 +238,14 @@ impl Row {
 
     /// The artifact that is to be validated: reported on, stored, and with the hash that was declared for it.
     pub fn to_validate(&self) -> Option<&StoredArtifact> {
+        let declared = self.declared_sha256()?;
+        self.artifact.as_ref().filter(|stored| stored.sha256 == declared)
+    }
+
+    /// The hash that `exec` declared for the artifact.
+    pub fn declared_sha256(&self) -> Option<&str> {
         let report = self.evidence.execution.as_ref()?.report.as_ref()?;
-        let declared = report.artifact.as_ref()?.sha256.as_ref()?;
-        self.artifact.as_ref().filter(|stored| stored.sha256 == *declared)
+        report.artifact.as_ref()?.sha256.as_deref()
     }
 
     /// The attempt of that number to run the tool.

@@ -1,0 +1,297 @@
+//! Looking after the processes that run tools and validate artifacts: begun durably, started once, replaced only while
+//! nothing was redeemed, given up in time.
+
+use crate::authority::{Authority, Failed, unavailable};
+use crate::callers::token_sha256;
+use crate::client::{AuthorityError, Credentials};
+use crate::clock::Wall;
+use crate::contract::{contract_id, time_limits};
+use crate::event::{BeginEvent, Event};
+use crate::executor::{AttemptKind, AttemptOrder, Handle};
+use crate::row::{Attempt, Contract, Dispatch, Row, State};
+use crate::step::attempts::{TOOL_ATTEMPTS, VALIDATION_ATTEMPTS};
+use crate::store::Loaded;
+use m87_core::evidence::Refusal;
+use std::time::Duration;
+
+/// Whether a new attempt may be begun now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Yes: the runner asks for it.
+    Allowed,
+    /// No: only what was begun is looked after.
+    NotNow,
+}
+
+/// What to do about the attempt of a contract.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Tend {
+    /// Nothing yet.
+    Wait,
+    /// Begin the attempt of this number.
+    Begin(u32),
+    /// Take the contract back.
+    TakeBack(Refusal),
+}
+
+/// What is known of an attempt's process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Alive {
+    Yes,
+    No,
+    /// The executor does not know.
+    Unknown,
+}
+
+/// Decides about a contract that was not redeemed. `current` is its attempt, if one was begun, and what is known of it; an
+/// attempt without a handle was never started for certain, and counts as dead.
+fn tend(contract: &Contract, current: Option<Alive>, waited: Duration, limit: Duration, start: Start) -> Tend {
+    let is_late = waited > limit;
+    match (current, start) {
+        (None, Start::Allowed) => Tend::Begin(contract.attempt),
+        (None, Start::NotNow) => Tend::Wait,
+        (Some(Alive::Yes | Alive::Unknown | Alive::No), _) if is_late => Tend::TakeBack(Refusal::NeverStarted),
+        (Some(Alive::Yes | Alive::Unknown), _) => Tend::Wait,
+        (Some(Alive::No), _) if contract.attempt >= TOOL_ATTEMPTS => Tend::TakeBack(Refusal::ExecutorFailed),
+        (Some(Alive::No), Start::Allowed) => Tend::Begin(contract.attempt.saturating_add(1)),
+        (Some(Alive::No), Start::NotNow) => Tend::Wait,
+    }
+}
+
+impl Authority {
+    /// Looks after the attempt to run the tool, as far as the run is there. Returns the run as it then is.
+    pub(crate) async fn tend_tool(&self, uid: &str, start: Start) -> Result<Loaded, AuthorityError> {
+        let live = self.live(uid);
+        let _one_at_a_time = match start {
+            Start::Allowed => live.attempts.lock().await,
+            // Somebody is at it: starting a process may take long, and other runs wait to be looked at.
+            Start::NotNow => match live.attempts.try_lock() {
+                Ok(guard) => guard,
+                Err(_) => return self.load(uid).await,
+            },
+        };
+        let loaded = self.load(uid).await?;
+        match &loaded.run.row.state {
+            State::Contracted(_, contract) => self.tend_contract(&loaded, contract, start).await?,
+            State::Dispatched(_, dispatch) if loaded.run.row.evidence.execution.is_none() => {
+                self.tend_dispatch(&loaded, dispatch).await?;
+            }
+            State::Open(_)
+            | State::Claimed(_)
+            | State::Dispatched(..)
+            | State::Closing(_)
+            | State::Sealed(..) => return Ok(loaded),
+        }
+        self.load(uid).await
+    }
+
+    async fn tend_contract(&self, loaded: &Loaded, contract: &Contract, start: Start) -> Result<(), AuthorityError> {
+        let now = self.now();
+        let current = match loaded.run.row.attempt(contract.attempt) {
+            Some(attempt) => Some(self.is_alive(attempt).await),
+            None => None,
+        };
+        let waited = contract.waiting_since.map_or(Duration::ZERO, |since| now.wall.since(since));
+        match tend(contract, current, waited, self.options.start_limit, start) {
+            Tend::Wait => Ok(()),
+            Tend::TakeBack(cause) => {
+                self.apply_unless_changed(loaded, &Event::TakeBack(cause, now)).await?;
+                self.discard_void(loaded).await;
+                Ok(())
+            }
+            Tend::Begin(number) => {
+                let Some(id) = contract_id(&loaded.run.dossier, number) else {
+                    return self.apply_unless_changed(loaded, &Event::TakeBack(Refusal::GatesRefuse, now)).await;
+                };
+                self.begin(loaded, AttemptKind::Tool, number, id).await?;
+                self.discard_void(loaded).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// A redeemed attempt is waited for as long as its process lives, and its limit with a margin has not passed.
+    async fn tend_dispatch(&self, loaded: &Loaded, dispatch: &Dispatch) -> Result<(), AuthorityError> {
+        let limit = time_limits(&loaded.run.dossier).map_or(Duration::ZERO, |(tool, _)| tool);
+        let is_late = self.now().wall.since(dispatch.wall) > limit.saturating_add(self.options.report_margin);
+        let alive = match loaded.run.row.attempt(dispatch.attempt) {
+            // It redeemed before the executor had answered: it lives until the time is up.
+            Some(Attempt { handle: None, .. }) => Alive::Unknown,
+            Some(attempt) => self.is_alive(attempt).await,
+            None => Alive::No,
+        };
+        match (alive, is_late) {
+            (Alive::No, _) | (_, true) => {
+                self.apply_unless_changed(loaded, &Event::Lost(self.now())).await?;
+                self.discard(&loaded.run.row).await;
+                Ok(())
+            }
+            (Alive::Yes | Alive::Unknown, false) => Ok(()),
+        }
+    }
+
+    /// Looks after validation. It has no effect on the world, so it may be tried again.
+    pub(crate) async fn tend_validation(&self, uid: &str) -> Result<Loaded, AuthorityError> {
+        let live = self.live(uid);
+        let _one_at_a_time = live.attempts.lock().await;
+        let loaded = self.load(uid).await?;
+        let row = &loaded.run.row;
+        let State::Dispatched(_, dispatch) = &row.state else { return Ok(loaded) };
+        if row.validation != crate::row::Checking::Waiting || row.to_validate().is_none() {
+            return Ok(loaded);
+        }
+        let last = row.validations.last();
+        let limit = time_limits(&loaded.run.dossier).map_or(Duration::ZERO, |(_, validation)| validation);
+        let longest = limit.saturating_add(self.options.start_limit).saturating_add(self.options.report_margin);
+        let is_over = match last {
+            None => true,
+            Some(attempt) => is_later(self.now().wall, attempt, longest) || self.is_alive(attempt).await == Alive::No,
+        };
+        if !is_over {
+            return Ok(loaded);
+        }
+        let number = last.map_or(1, |last| last.number.saturating_add(1));
+        if number > VALIDATION_ATTEMPTS {
+            self.apply_unless_changed(&loaded, &Event::GiveUpValidation).await?;
+        } else {
+            self.begin(&loaded, AttemptKind::Validation, number, dispatch.contract_id.clone()).await?;
+        }
+        self.discard_void(&loaded).await;
+        self.load(uid).await
+    }
+
+    /// Begins an attempt durably, then has it started, then writes down how to find it. Should the executor fail, the attempt
+    /// stays without a handle, and the next look replaces it.
+    async fn begin(
+        &self,
+        loaded: &Loaded,
+        kind: AttemptKind,
+        number: u32,
+        contract_id: String,
+    ) -> Result<(), AuthorityError> {
+        let dossier = &loaded.run.dossier;
+        let token = self.world.entropy.secret().map_err(unavailable)?;
+        let event = Event::Begin(BeginEvent {
+            kind,
+            number,
+            contract_id: contract_id.clone(),
+            token_sha256: token_sha256(&token),
+            now: self.now(),
+        });
+        match self.apply_to(loaded, &event).await {
+            Ok(_) => {}
+            // Somebody else was quicker: the next look sees what they did.
+            Err(Failed::Conflict) => return Ok(()),
+            Err(Failed::Other(error)) => return Err(error),
+        }
+        let (tool, validation) = time_limits(dossier).unwrap_or_default();
+        let order = AttemptOrder {
+            run_uid: dossier.run.uid.clone(),
+            contract_id,
+            attempt: number,
+            kind,
+            credentials: Credentials {
+                address_file: self.options.address_file.clone(),
+                ca_pem: self.options.ca_pem.clone(),
+                token,
+            },
+            limit: match kind {
+                AttemptKind::Tool => tool,
+                AttemptKind::Validation => validation,
+            },
+        };
+        match self.world.executor.start(&order).await {
+            Ok(handle) => {
+                self.apply(&dossier.run.uid, |_| Event::Started(kind, number, handle.clone())).await.map(drop)
+            }
+            Err(error) => {
+                tracing::warn!(run = %dossier.run.uid, kind = kind.name(), attempt = number, %error, "an attempt could not be started");
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes a change to exactly this row; if somebody was quicker, the next look judges anew.
+    async fn apply_unless_changed(&self, loaded: &Loaded, event: &Event) -> Result<(), AuthorityError> {
+        match self.apply_to(loaded, event).await {
+            Ok(_) | Err(Failed::Conflict) => Ok(()),
+            Err(Failed::Other(error)) => Err(error),
+        }
+    }
+
+    async fn is_alive(&self, attempt: &Attempt) -> Alive {
+        let Some(handle) = &attempt.handle else { return Alive::No };
+        match self.world.executor.alive(handle).await {
+            Ok(true) => Alive::Yes,
+            Ok(false) => Alive::No,
+            Err(error) => {
+                tracing::warn!(handle = handle.0, %error, "whether an attempt lives is not known");
+                Alive::Unknown
+            }
+        }
+    }
+
+    /// Clears away what void attempts have left.
+    async fn discard_void(&self, before: &Loaded) {
+        if let Ok(after) = self.load(&before.run.dossier.run.uid).await {
+            let row = &after.run.row;
+            for attempt in row.attempts.iter().chain(&row.validations).filter(|attempt| attempt.void) {
+                self.discard_one(attempt.handle.as_ref()).await;
+            }
+        }
+    }
+
+    /// Clears away what any attempt has left; for runs whose tool is over.
+    pub(crate) async fn discard(&self, row: &Row) {
+        for attempt in row.attempts.iter().chain(&row.validations) {
+            self.discard_one(attempt.handle.as_ref()).await;
+        }
+    }
+
+    async fn discard_one(&self, handle: Option<&Handle>) {
+        if let Some(handle) = handle
+            && let Err(error) = self.world.executor.discard(handle).await
+        {
+            tracing::warn!(handle = handle.0, %error, "an attempt could not be cleared away");
+        }
+    }
+}
+
+fn is_later(now: Wall, attempt: &Attempt, longest: Duration) -> bool {
+    now.since(attempt.begun) > longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(120);
+
+    fn decide(attempt: u32, current: Option<Alive>, waited: u64, start: Start) -> Tend {
+        let contract = Contract { id: String::new(), attempt, waiting_since: None };
+        tend(&contract, current, Duration::from_secs(waited), LIMIT, start)
+    }
+
+    #[test]
+    fn an_attempt_is_replaced_only_when_dead_and_in_time() {
+        let cases = [
+            (1, None, 0, Tend::Begin(1)),
+            (1, Some(Alive::Yes), 10, Tend::Wait),
+            (1, Some(Alive::Unknown), 10, Tend::Wait),
+            (1, Some(Alive::No), 10, Tend::Begin(2)),
+            (1, Some(Alive::No), 121, Tend::TakeBack(Refusal::NeverStarted)),
+            (1, Some(Alive::Yes), 121, Tend::TakeBack(Refusal::NeverStarted)),
+            (TOOL_ATTEMPTS, Some(Alive::No), 10, Tend::TakeBack(Refusal::ExecutorFailed)),
+        ];
+        for (attempt, current, waited, expected) in cases {
+            assert_eq!(decide(attempt, current, waited, Start::Allowed), expected, "{attempt} {current:?} {waited}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_begun_unless_the_runner_asks() {
+        assert_eq!(decide(1, None, 0, Start::NotNow), Tend::Wait);
+        assert_eq!(decide(1, Some(Alive::No), 1, Start::NotNow), Tend::Wait);
+        assert_eq!(decide(1, Some(Alive::No), 121, Start::NotNow), Tend::TakeBack(Refusal::NeverStarted));
+    }
+}

@@ -1,0 +1,149 @@
+//! Opening a run: the snapshot is taken and frozen, the effect's identity claimed, the log told.
+
+use super::{Driver, DriverError};
+use crate::row::{Ending, Row, Run};
+use crate::store::{self, Opening};
+use m87_core::actor::Actor;
+use m87_core::dossier::{Dossier, Named, Pinned, RunIdentity};
+use m87_core::json::{Document, compute_hash};
+use m87_core::log::Entry;
+use m87_core::policy::PolicySpec;
+use m87_core::proposal::Proposal;
+use m87_core::reason::Reason;
+use m87_core::resolve::candidates;
+use m87_core::tool::ManifestSpec;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A run as it was asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunRequest {
+    /// The tenant.
+    pub namespace: Named,
+    /// The object's name.
+    pub name: String,
+    /// The object's uid; where there is none, one is drawn.
+    pub uid: Option<String>,
+    /// With the namespace, the identity of the effect; the object's name, unless given.
+    pub idempotency_key: Option<String>,
+    /// Who asks.
+    pub actor: Actor,
+    /// What is asked for.
+    pub proposal: Proposal,
+    /// The policy's name.
+    pub policy: String,
+    /// The manifest's name.
+    pub manifest: String,
+    /// Seconds from the start of the instance until the run is ended from outside.
+    pub deadline_seconds: i64,
+}
+
+/// What came of opening a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Opened {
+    /// It is on its way, under this uid.
+    Run(String),
+    /// Nothing is executed: that run has asked for the same before, and its terminal and receipt count for this one too.
+    AlreadyDone(String),
+}
+
+/// How often references are looked for while they are waited for.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+
+impl Driver {
+    /// Opens a run, and lets it go its way. Safe to repeat.
+    pub async fn open(&self, request: &RunRequest) -> Result<Opened, DriverError> {
+        let authority = &self.inner.authority;
+        let invalid = |error| DriverError::Proposal { run: request.name.clone(), error };
+        let proposal_hash = compute_hash(&request.proposal).map_err(invalid)?;
+        let actor_hash = compute_hash(&request.actor).map_err(invalid)?;
+        let dossier = self.snapshot(request, &proposal_hash).await?;
+        let uid = dossier.run.uid.clone();
+        let entry = Entry::Opened { run_uid: uid.clone(), proposal_hash: proposal_hash.clone() };
+        let run = Run { dossier: Arc::new(dossier), row: Row::open(request.deadline_seconds) };
+        let opening = Opening {
+            epoch: authority.epoch(),
+            run: &run,
+            proposal_hash: &proposal_hash,
+            actor_hash: &actor_hash,
+            entry: &entry,
+        };
+        match authority.store.open_run(&opening).await? {
+            store::Opened::New => authority.changed(&uid, &run),
+            store::Opened::Existing => {
+                if authority.load(&uid).await?.run.row.sealed().is_some() {
+                    return Ok(Opened::AlreadyDone(uid));
+                }
+            }
+            store::Opened::SameEffect(first) => return Ok(Opened::AlreadyDone(first)),
+            store::Opened::KeyReused(first) => {
+                tracing::info!(run = %uid, %first, "the key belongs to a run that asked for something else");
+                authority.end(&uid, Ending::Interrupted(Reason::IdempotencyKeyReused)).await?;
+                return Ok(Opened::Run(uid));
+            }
+        }
+        self.spawn_start(uid.clone());
+        Ok(Opened::Run(uid))
+    }
+
+    /// Everything that will be judged, as it is now.
+    async fn snapshot(&self, request: &RunRequest, proposal_hash: &str) -> Result<Dossier, DriverError> {
+        let authority = &self.inner.authority;
+        let (policy, manifest) = self.references(request).await?;
+        let baseline = authority.world.references.baseline().await?;
+        let manifest = match manifest {
+            Some(Pinned { name, uid, spec, .. }) => {
+                let spec = candidates(&request.proposal, &spec);
+                let sha256 = compute_hash(&spec)
+                    .map_err(|error| DriverError::Proposal { run: request.name.clone(), error })?;
+                Some(Pinned { name, uid, sha256, spec })
+            }
+            None => None,
+        };
+        let namespace = &request.namespace;
+        let uid = request.uid.clone().unwrap_or_else(|| {
+            authority.world.entropy.id(&["run", &namespace.uid, &request.name, proposal_hash])
+        });
+        Ok(Dossier {
+            kind: Dossier::KIND.to_owned(),
+            spec_version: Dossier::SPEC_VERSION.to_owned(),
+            cluster_uid: self.inner.options.cluster_uid.clone(),
+            namespace: namespace.clone(),
+            run: RunIdentity {
+                name: request.name.clone(),
+                uid,
+                idempotency_key: request.idempotency_key.clone().unwrap_or_else(|| request.name.clone()),
+            },
+            actor: request.actor.clone(),
+            trust: self.inner.options.trust,
+            clock: self.inner.options.clock,
+            opened_at: authority.now().at,
+            proposal: request.proposal.clone(),
+            process: policy.as_ref().and_then(|policy| self.inner.processes.pin(&policy.spec)),
+            policy,
+            baseline,
+            manifest,
+        })
+    }
+
+    /// The policy and the manifest; what does not exist is waited for, up to the time that is set for it.
+    async fn references(
+        &self,
+        request: &RunRequest,
+    ) -> Result<(Option<Pinned<PolicySpec>>, Option<Pinned<ManifestSpec>>), DriverError> {
+        let references = &self.inner.authority.world.references;
+        let until = Instant::now() + self.inner.options.reference_wait;
+        loop {
+            let policy = references.policy(&request.namespace, &request.policy).await?;
+            let manifest = references.manifest(&request.namespace, &request.manifest).await?;
+            let left = until.saturating_duration_since(Instant::now());
+            if (policy.is_some() && manifest.is_some()) || left.is_zero() {
+                return Ok((policy, manifest));
+            }
+            if !self.pause(left.min(LOOK_AGAIN)).await {
+                return Err(DriverError::Stopped);
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Which process a run goes through: the policy's own, or the one that m87 ships; proved, once per content.
+
+use m87_bpmn::{EXECUTABLE, model, prove};
+use m87_core::dossier::ProcessPin;
+use m87_core::json::sha256_hex;
+use m87_core::policy::PolicySpec;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Processes that were proved or refused, by SHA-256 of their bytes.
+#[derive(Default)]
+pub(super) struct Processes(Mutex<HashMap<String, Option<String>>>);
+
+/// The bytes of the process that a policy asks for.
+pub(super) fn bpmn(policy: &PolicySpec) -> &str {
+    policy.process.as_ref().map_or(EXECUTABLE, |process| &process.bpmn)
+}
+
+impl Processes {
+    /// The pin of a policy's process; `None` if it is not proved.
+    pub(super) fn pin(&self, policy: &PolicySpec) -> Option<ProcessPin> {
+        let bytes = bpmn(policy);
+        let bpmn_sha256 = sha256_hex(bytes.as_bytes());
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = known.entry(bpmn_sha256.clone()).or_insert_with(|| proved(bytes)).clone()?;
+        Some(ProcessPin { id, bpmn_sha256 })
+    }
+}
+
+fn proved(bytes: &str) -> Option<String> {
+    let proof = match model::parse(bytes.as_bytes()) {
+        Ok(definitions) => prove::prove(&definitions).map_err(|counterexample| counterexample.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    match proof {
+        Ok(proof) => Some(proof.process),
+        Err(why) => {
+            tracing::warn!(why, "a process is not proved: runs under its policy are refused");
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+    use super::*;
+    use m87_core::fixtures;
+    use m87_core::policy::ProcessSource;
+
+    #[test]
+    fn the_shipped_process_is_proved_and_a_broken_one_is_not() {
+        let processes = Processes::default();
+        let mut policy = fixtures::policy();
+        assert_eq!(processes.pin(&policy).unwrap().id, "m87-governed-loop");
+        for bpmn in ["no xml", "<definitions/>"] {
+            policy.process = Some(ProcessSource { bpmn: bpmn.to_owned() });
+            assert_eq!(processes.pin(&policy), None);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Starting the process instance of a run. The intent is in the row before the engine is asked; should two instances come of
+//! it, one claims the run and the other is cancelled.
+
+use super::{Driver, process};
+use crate::authority::{Authority, unavailable};
+use crate::client::AuthorityError;
+use crate::event::Event;
+use crate::row::{Definition, Ending, Start, State};
+use m87_core::reason::Reason;
+use m87_zeebe::{BackOff, Error};
+use std::time::Duration;
+
+const BACK_OFF: BackOff = BackOff { first: Duration::from_millis(50), cap: Duration::from_secs(5) };
+
+/// How far starting has come.
+enum Outcome {
+    /// Nothing more to do.
+    Done,
+    /// The engine does not know the definition: it is to be deployed again.
+    Undeployed(String, String),
+}
+
+impl Driver {
+    /// Starts the run's instance in a task of its own, trying until it is done.
+    pub(super) fn spawn_start(&self, uid: String) {
+        let driver = self.clone();
+        self.inner.tasks.spawn(async move {
+            let mut waits = BACK_OFF.start();
+            while let Err(error) = driver.start(&uid).await {
+                match error {
+                    AuthorityError::Refused { reason, message } => {
+                        tracing::debug!(run = %uid, %reason, message, "not started any more");
+                        return;
+                    }
+                    AuthorityError::Unavailable(message) => {
+                        tracing::debug!(run = %uid, message, "not started yet");
+                    }
+                }
+                if !driver.pause(waits.failed()).await {
+                    return;
+                }
+            }
+        });
+    }
+
+    async fn start(&self, uid: &str) -> Result<(), AuthorityError> {
+        match self.try_start(uid, None).await? {
+            Outcome::Done => Ok(()),
+            Outcome::Undeployed(engine_id, sha256) => {
+                let redeploy = Some((engine_id, sha256));
+                match self.try_start(uid, redeploy).await? {
+                    Outcome::Done => Ok(()),
+                    Outcome::Undeployed(..) => Err(AuthorityError::Unavailable("the engine forgets definitions".into())),
+                }
+            }
+        }
+    }
+
+    async fn try_start(&self, uid: &str, redeploy: Option<(String, String)>) -> Result<Outcome, AuthorityError> {
+        let authority = &self.inner.authority;
+        let loaded = authority.load(uid).await?;
+        let dossier = &loaded.run.dossier;
+        let State::Open(before) = &loaded.run.row.state else { return Ok(Outcome::Done) };
+        if let Some(reason) = foreign_key(authority, &loaded.run).await? {
+            authority.end(uid, Ending::Interrupted(reason)).await?;
+            return Ok(Outcome::Done);
+        }
+        let (Some(policy), Some(pin)) = (&dossier.policy, &dossier.process) else {
+            authority.end(uid, Ending::Alone).await?;
+            return Ok(Outcome::Done);
+        };
+        let engine_id = self.engine_id().await?;
+        let known = match redeploy {
+            Some(_) => None,
+            None => authority.store.definition(&engine_id, &pin.bpmn_sha256).await.map_err(unavailable)?,
+        };
+        let definition = match known {
+            Some(definition) => definition,
+            None => self.deploy(&engine_id, &pin.bpmn_sha256, process::bpmn(&policy.spec)).await?,
+        };
+        let start = match before {
+            Some(start) if start.engine_id == engine_id && start.definition == definition => start.clone(),
+            Some(_) | None => {
+                let nonce = authority.world.entropy.secret().map_err(unavailable)?;
+                Start { engine_id: engine_id.clone(), definition, nonce }
+            }
+        };
+        let wall = authority.now().wall;
+        authority.apply(uid, |_| Event::Start(start.clone(), wall)).await?;
+        match self.inner.engine.start(definition, &format!("{uid}.{}", start.nonce)).await {
+            Ok(instance_key) => {
+                tracing::debug!(run = %uid, instance_key, "started");
+                Ok(Outcome::Done)
+            }
+            Err(Error::NotFound(_)) => Ok(Outcome::Undeployed(engine_id, pin.bpmn_sha256.clone())),
+            Err(error @ (Error::Unavailable { .. } | Error::Refused { .. } | Error::Malformed(_))) => {
+                Err(unavailable(error))
+            }
+        }
+    }
+
+    /// Deploys a process once for each content, and remembers what the engine calls it.
+    async fn deploy(&self, engine_id: &str, sha256: &str, bpmn: &str) -> Result<Definition, AuthorityError> {
+        let authority = &self.inner.authority;
+        let name = format!("m87-{sha256}.bpmn");
+        let definition = self.inner.engine.deploy(&name, bpmn.as_bytes()).await.map_err(unavailable)?;
+        authority
+            .store
+            .remember_definition(authority.epoch(), engine_id, sha256, definition)
+            .await
+            .map_err(unavailable)?;
+        Ok(definition)
+    }
+}
+
+/// A run whose key belongs to another run is refused, also when the authority died between opening and ending it.
+async fn foreign_key(authority: &Authority, run: &crate::row::Run) -> Result<Option<Reason>, AuthorityError> {
+    let identity = &run.dossier.run;
+    let owner = authority
+        .store
+        .effect(&run.dossier.namespace.uid, &identity.idempotency_key)
+        .await
+        .map_err(unavailable)?;
+    Ok(owner.filter(|owner| owner.run_uid != identity.uid).map(|_| Reason::IdempotencyKeyReused))
+}

@@ -1,0 +1,175 @@
+//! What is looked after while runs go on: deadlines, attempts that died, engines that lost their data, runs that were left
+//! half-way when the authority died.
+
+use super::Driver;
+use crate::attempts::Start;
+use crate::client::AuthorityError;
+use crate::clock::Wall;
+use crate::event::Event;
+use crate::row::{Ending, Row, State};
+use m87_core::reason::Reason;
+
+/// What to do about a run now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// It goes its way.
+    Leave,
+    /// Start its instance.
+    Start,
+    /// Its instance is gone with its engine's data: release it, to be started again.
+    Release,
+    /// Look whether its attempt lives.
+    Tend,
+    /// End it.
+    End(Reason),
+    /// Make its receipt.
+    Seal,
+}
+
+/// Decides about a run. `began` is true for the first look after the authority has started: whatever it had been doing
+/// then, nobody does any more.
+fn look(row: &Row, wall: Wall, engine: &str, began: bool) -> Look {
+    let is_late = row.deadline.is_some_and(|deadline| wall > deadline);
+    match &row.state {
+        State::Sealed(..) => Look::Leave,
+        State::Closing(_) => Look::Seal,
+        State::Open(_) | State::Claimed(_) | State::Contracted(..) | State::Dispatched(..) if is_late => {
+            Look::End(Reason::DeadlineExceeded)
+        }
+        State::Open(Some(start)) if start.engine_id != engine => Look::Release,
+        State::Open(_) if began => Look::Start,
+        State::Open(_) => Look::Leave,
+        State::Claimed(claim) | State::Contracted(claim, _) if claim.engine_id != engine => Look::Release,
+        State::Claimed(_) => Look::Leave,
+        State::Contracted(..) => Look::Tend,
+        State::Dispatched(..) if row.evidence.execution.is_none() => Look::Tend,
+        // Observed to its end; there is no instance that could take it further.
+        State::Dispatched(claim, _) if claim.engine_id != engine => Look::End(Reason::EngineIncident),
+        State::Dispatched(..) => Look::Leave,
+    }
+}
+
+impl Driver {
+    /// Looks after every run until stopped. The first round resumes what an earlier authority has left.
+    pub async fn watch(&self) {
+        let mut began = true;
+        loop {
+            match self.look_around(began).await {
+                Ok(()) => began = false,
+                Err(error) => tracing::warn!(%error, "runs cannot be looked after now"),
+            }
+            self.cancel_strays().await;
+            if !self.pause(self.inner.authority.options.look).await {
+                return;
+            }
+        }
+    }
+
+    async fn look_around(&self, began: bool) -> Result<(), AuthorityError> {
+        let authority = &self.inner.authority;
+        // An engine that does not answer loses nothing; what is known of it last counts.
+        let engine = match self.engine_id().await {
+            Ok(engine) => engine,
+            Err(error) => authority.engine().ok_or(error)?,
+        };
+        for uid in authority.store.unsealed().await.map_err(crate::authority::unavailable)? {
+            if let Err(error) = self.look_at(&uid, &engine, began).await {
+                tracing::debug!(run = %uid, %error, "looked at in vain");
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_at(&self, uid: &str, engine: &str, began: bool) -> Result<(), AuthorityError> {
+        let authority = &self.inner.authority;
+        let loaded = authority.load(uid).await?;
+        match look(&loaded.run.row, authority.now().wall, engine, began) {
+            Look::Leave => {}
+            Look::Start => self.spawn_start(uid.to_owned()),
+            Look::Release => {
+                authority.apply(uid, |_| Event::Engine(engine.to_owned())).await?;
+                authority.discard(&loaded.run.row).await;
+                self.spawn_start(uid.to_owned());
+            }
+            Look::Tend => {
+                authority.tend_tool(uid, Start::NotNow).await?;
+            }
+            Look::End(reason) => {
+                authority.end(uid, Ending::Interrupted(reason)).await?;
+            }
+            Look::Seal => {
+                authority.seal(uid).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends instances whose runs were ended from outside. What is not reached now finds its run sealed.
+    async fn cancel_strays(&self) {
+        for claim in self.inner.authority.take_strays() {
+            let is_here = self.inner.authority.engine().as_deref() == Some(&claim.engine_id);
+            if is_here && let Err(error) = self.inner.engine.cancel(claim.instance_key).await {
+                tracing::info!(instance = claim.instance_key, %error, "an instance could not be ended");
+            }
+        }
+    }
+
+    /// The engine cannot go on with an instance: its run ends here.
+    pub async fn incident(&self, instance_key: i64, message: &str) -> Result<(), AuthorityError> {
+        let authority = &self.inner.authority;
+        let engine = self.engine_id().await?;
+        let uid = authority.store.by_instance(&engine, instance_key).await.map_err(crate::authority::unavailable)?;
+        if let Some(uid) = uid {
+            tracing::warn!(run = %uid, instance_key, message, "the engine cannot go on");
+            authority.end(&uid, Ending::Interrupted(Reason::EngineIncident)).await?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::row::{Claim, Contract, Definition, Dispatch};
+
+    fn row(state: State) -> Row {
+        Row { state, deadline: Some(Wall(100)), ..Row::open(1) }
+    }
+
+    fn claim() -> Claim {
+        Claim { engine_id: "e".to_owned(), instance_key: 1, definition: Definition { key: 1, version: 1 } }
+    }
+
+    fn contracted() -> State {
+        State::Contracted(claim(), Contract { id: String::new(), attempt: 1, waiting_since: None })
+    }
+
+    fn dispatched() -> State {
+        let (contract_id, nonce) = (String::new(), String::new());
+        State::Dispatched(claim(), Dispatch { contract_id, attempt: 1, nonce, wall: Wall(0) })
+    }
+
+    #[test]
+    fn eventually_terminal_every_state_ends_at_its_deadline() {
+        for state in [State::Open(None), State::Claimed(claim()), contracted(), dispatched()] {
+            assert_eq!(look(&row(state), Wall(101), "e", false), Look::End(Reason::DeadlineExceeded));
+        }
+    }
+
+    #[test]
+    fn an_engine_that_lost_its_data_releases_what_was_not_dispatched() {
+        assert_eq!(look(&row(State::Claimed(claim())), Wall(1), "f", false), Look::Release);
+        assert_eq!(look(&row(contracted()), Wall(1), "f", false), Look::Release);
+        assert_eq!(look(&row(dispatched()), Wall(1), "f", false), Look::Tend);
+        let mut over = row(dispatched());
+        over.evidence.execution = m87_core::fixtures::evidence().execution;
+        assert_eq!(look(&over, Wall(1), "f", false), Look::End(Reason::EngineIncident));
+        assert_eq!(look(&over, Wall(1), "e", false), Look::Leave);
+    }
+
+    #[test]
+    fn what_was_open_is_started_again_only_after_a_restart() {
+        assert_eq!(look(&row(State::Open(None)), Wall(1), "e", true), Look::Start);
+        assert_eq!(look(&row(State::Open(None)), Wall(1), "e", false), Look::Leave);
+    }
+}

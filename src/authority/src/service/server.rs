@@ -1,0 +1,157 @@
+//! The calls over gRPC: TLS, a bearer token with each, and the principal from the token alone.
+
+use super::Service;
+use crate::authority::unavailable;
+use crate::callers::{Callers, Principal, token_sha256};
+use crate::client::grpc::to_status;
+use crate::client::{AuthorityError, Denial};
+use crate::executor::AttemptKind;
+use crate::proto::authority_server::{Authority as Calls, AuthorityServer};
+use crate::proto::{
+    ArtifactBytes, ArtifactChunk, BriefReply, ContractReply, Empty, ExecuteReply, Job, PutArtifactReply, RecordReply,
+    RecordRequest, RedeemReply, RedeemRequest, ReportReply, ReportRequest, ReportValidationRequest,
+    ValidationOrderReply, VerifyReply, WaitRequest,
+};
+use crate::tls::ServerIdentity;
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio_stream::wrappers::TcpListenerStream;
+use tokio_util::sync::CancellationToken;
+use tonic::transport::{Identity, Server, ServerTlsConfig};
+use tonic::{Request, Response, Status, Streaming};
+
+struct Gate {
+    service: Service,
+    callers: Arc<dyn Callers>,
+}
+
+/// The server cannot serve.
+#[derive(Debug, thiserror::Error)]
+#[error("the authority cannot serve: {0}")]
+pub struct ServeError(#[from] tonic::transport::Error);
+
+/// Serves until `stop`.
+pub async fn serve(
+    service: Service,
+    callers: Arc<dyn Callers>,
+    identity: &ServerIdentity,
+    listener: TcpListener,
+    stop: CancellationToken,
+) -> Result<(), ServeError> {
+    let tls = ServerTlsConfig::new().identity(Identity::from_pem(&identity.certificate_pem, &identity.key_pem));
+    Server::builder()
+        .tls_config(tls)?
+        .http2_keepalive_interval(Some(Duration::from_secs(20)))
+        .add_service(AuthorityServer::new(Gate { service, callers }))
+        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop.cancelled_owned())
+        .await?;
+    Ok(())
+}
+
+impl Gate {
+    async fn principal<T>(&self, request: &Request<T>) -> Result<Principal, Status> {
+        let nobody =
+            || to_status(&AuthorityError::refused(Denial::Unauthenticated, "a bearer token that is known is needed"));
+        let token = request
+            .metadata()
+            .get("authorization")
+            .and_then(|value| value.to_str().ok())
+            .and_then(|value| value.strip_prefix("Bearer "))
+            .ok_or_else(nobody)?;
+        if let Some(principal) = self.callers.principal(token).await {
+            return Ok(principal);
+        }
+        let owner = self.service.authority.store.by_token(&token_sha256(token)).await;
+        let owner = owner.map_err(|error| to_status(&unavailable(error)))?.ok_or_else(nobody)?;
+        Ok(match owner.kind {
+            AttemptKind::Tool => Principal::Exec { run_uid: owner.run_uid, attempt: owner.number },
+            AttemptKind::Validation => Principal::Validator { run_uid: owner.run_uid, attempt: owner.number },
+        })
+    }
+}
+
+fn answer<T>(result: Result<T, AuthorityError>) -> Result<Response<T>, Status> {
+    result.map(Response::new).map_err(|error| to_status(&error))
+}
+
+#[async_trait]
+impl Calls for Gate {
+    async fn brief(&self, request: Request<Job>) -> Result<Response<BriefReply>, Status> {
+        let who = self.principal(&request).await?;
+        answer(self.service.brief(&who, request.into_inner()).await)
+    }
+
+    async fn record(&self, request: Request<RecordRequest>) -> Result<Response<RecordReply>, Status> {
+        let who = self.principal(&request).await?;
+        answer(self.service.record(&who, request.into_inner()).await)
+    }
+
+    async fn contract(&self, request: Request<Job>) -> Result<Response<ContractReply>, Status> {
+        let who = self.principal(&request).await?;
+        answer(self.service.contract(&who, request.into_inner()).await)
+    }
+
+    async fn execute(&self, request: Request<WaitRequest>) -> Result<Response<ExecuteReply>, Status> {
+        let who = self.principal(&request).await?;
+        answer(self.service.execute(&who, request.into_inner()).await)
+    }
+
+    async fn verify(&self, request: Request<WaitRequest>) -> Result<Response<VerifyReply>, Status> {
+        let who = self.principal(&request).await?;
+        answer(self.service.verify(&who, request.into_inner()).await)
+    }
+
+    async fn redeem(&self, request: Request<RedeemRequest>) -> Result<Response<RedeemReply>, Status> {
+        let who = self.principal(&request).await?;
+        answer(self.service.redeem(&who, request.into_inner()).await)
+    }
+
+    async fn put_artifact(
+        &self,
+        request: Request<Streaming<ArtifactChunk>>,
+    ) -> Result<Response<PutArtifactReply>, Status> {
+        let who = self.principal(&request).await?;
+        let mut chunks = request.into_inner();
+        let head = chunks.message().await?.unwrap_or_default();
+        let first = futures::stream::once(async move { Ok(Bytes::from(head.data)) });
+        let rest = chunks
+            .map(|chunk| chunk.map(|chunk| Bytes::from(chunk.data)).map_err(|status| status.message().to_owned()));
+        let data = first.chain(rest).boxed();
+        answer(self.service.put_artifact(&who, &head.contract_id, &head.nonce, data).await)
+    }
+
+    async fn report(&self, request: Request<ReportRequest>) -> Result<Response<ReportReply>, Status> {
+        let who = self.principal(&request).await?;
+        answer(self.service.report(&who, request.into_inner()).await.map(|()| ReportReply {}))
+    }
+
+    type GetArtifactStream = BoxStream<'static, Result<ArtifactBytes, Status>>;
+
+    async fn get_artifact(&self, request: Request<Job>) -> Result<Response<Self::GetArtifactStream>, Status> {
+        let who = self.principal(&request).await?;
+        let data = self.service.get_artifact(&who, request.get_ref()).await.map_err(|error| to_status(&error))?;
+        let chunks = data.map(|bytes| match bytes {
+            Ok(bytes) => Ok(ArtifactBytes { data: bytes.to_vec() }),
+            Err(error) => Err(to_status(&AuthorityError::from(error))),
+        });
+        Ok(Response::new(chunks.boxed()))
+    }
+
+    async fn validation_order(&self, request: Request<Empty>) -> Result<Response<ValidationOrderReply>, Status> {
+        let who = self.principal(&request).await?;
+        answer(self.service.validation_order(&who).await)
+    }
+
+    async fn report_validation(
+        &self,
+        request: Request<ReportValidationRequest>,
+    ) -> Result<Response<ReportReply>, Status> {
+        let who = self.principal(&request).await?;
+        answer(self.service.report_validation(&who, request.into_inner()).await.map(|()| ReportReply {}))
+    }
+}
