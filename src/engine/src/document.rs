@@ -41,6 +41,11 @@ impl Document {
         Self(map)
     }
 
+    /// From variables that were documents before.
+    pub(crate) const fn of(map: Map<String, Value>) -> Self {
+        Self(map)
+    }
+
     /// The variables by name.
     pub const fn map(&self) -> &Map<String, Value> {
         &self.0

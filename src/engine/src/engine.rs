@@ -258,7 +258,8 @@ impl Engine {
     }
 
     async fn send(&self, command: Command) -> Result<Answer, Rejection> {
-        let stopped = || Rejection::request(RejectionKind::Unavailable, "the engine is stopping; try again later");
+        let stopped =
+            || Rejection::request(RejectionKind::Unavailable, "the engine has stopped or is stopping; try again later");
         let (reply, answer) = oneshot::channel();
         self.inner.requests.send(Request { command, reply }).await.map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())?

@@ -389,7 +389,7 @@ impl State {
             }
             at = element.parent;
         }
-        Document::from_map(visible)
+        Document::of(visible)
     }
 
     /// What a worker would be given.

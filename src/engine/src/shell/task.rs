@@ -49,8 +49,11 @@ pub(crate) struct Task {
 impl Task {
     /// Works until the engine is stopped or every handle is gone.
     pub(crate) async fn run(mut self) {
+        // However this ends: who waits for it must not wait for ever.
+        let _stopped = self.stopped.clone().drop_guard();
         loop {
-            let idle = self.queue.is_empty() && self.returned.is_empty();
+            // Jobs to take back do not hurry a journal that cannot be written.
+            let idle = self.queue.is_empty() && (self.returned.is_empty() || self.in_doubt);
             let rest = self.rest();
             tokio::select! {
                 biased;
@@ -86,7 +89,6 @@ impl Task {
         if let Some(journal) = self.journal.take() {
             journal.close().await;
         }
-        self.stopped.cancel();
     }
 
     /// How long there is nothing to do unless somebody asks.

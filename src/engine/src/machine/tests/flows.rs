@@ -401,3 +401,25 @@ fn cancelling_ends_everything_once() {
         );
     }
 }
+
+#[test]
+fn tokens_that_multiply_without_end_are_stopped_by_incidents() {
+    // Each gateway doubles the tokens: 2^40 without a bound, and no loop that deployment could find.
+    let mut parts = vec![start("s"), flow("s", "g0")];
+    for at in 0..40 {
+        let (here, next) = (format!("g{at}"), format!("x{at}"));
+        parts.push(parallel(&here));
+        parts.push(exclusive(&next, ""));
+        parts.push(flow(&here, &next));
+        parts.push(format!(r#"<bpmn:sequenceFlow id="more{at}" sourceRef="{here}" targetRef="{next}"/>"#));
+        parts.push(flow(&next, &if at == 39 { "e".to_owned() } else { format!("g{}", at + 1) }));
+    }
+    parts.push(end("e"));
+    let mut lab = Lab::with(&[model("p", &parts)]);
+    let created = lab.create(json!({}));
+    let incidents = lab.state.incidents();
+    assert!(!incidents.is_empty() && incidents.len() < 40_000);
+    assert!(incidents.iter().all(|incident| incident.kind == IncidentKind::Unknown));
+    lab.run(Command::Cancel { instance: created.instance }).unwrap();
+    assert_eq!(lab.endings(created.instance), [Ending::Terminated]);
+}
