@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use m87_core::time::Timestamp;
 
-use super::ast::{Node, Quantifier};
+use super::ast::{Node, Quantifier, RangeNode};
+use super::compare::order;
 use super::limits;
 use super::scope::{Frame, Scope};
 use super::text::quote;
@@ -114,15 +115,16 @@ impl<'a> Evaluator<'a> {
         Ok(value)
     }
 
-    fn range_literal(&mut self, node: &super::ast::RangeNode, frame: &Frame) -> Evaluated {
+    fn range(&mut self, node: &RangeNode, frame: &Frame) -> Result<Range, Failure> {
         let (start, end) = (self.eval(&node.start, frame)?, self.eval(&node.end, frame)?);
-        let valid = super::compare::order(&start, &end).is_some() && !matches!(start, Value::String(_));
-        let range = Value::Range(Arc::new(Range {
-            start,
-            end,
-            start_included: node.start_included,
-            end_included: node.end_included,
-        }));
+        Ok(Range { start, end, start_included: node.start_included, end_included: node.end_included })
+    }
+
+    /// A range as a value. Strings have an order, but no ranges; they can only be tested with `in`.
+    fn range_literal(&mut self, node: &RangeNode, frame: &Frame) -> Evaluated {
+        let range = self.range(node, frame)?;
+        let valid = order(&range.start, &range.end).is_some() && !matches!(range.start, Value::String(_));
+        let range = Value::Range(Arc::new(range));
         if !valid {
             self.warn(WarningKind::InvalidType, format!("Invalid range definition '{}'", quote(&range)));
             return Ok(Value::Null);

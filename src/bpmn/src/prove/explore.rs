@@ -1,8 +1,9 @@
 //! Breadth first through every state, so that a counterexample is a shortest one.
 
+use super::checks::Violation;
 use super::program::{Program, broken};
 use super::state::State;
-use super::step::{Violation, steps};
+use super::step::steps;
 use super::{Assigned, Counterexample, Proof, Rule};
 use crate::model::Kind;
 use m87_core::reason::Terminal;
@@ -75,8 +76,8 @@ fn counterexample(visits: &[Visit], last: usize, violation: Violation) -> Counte
     }
     path.reverse();
     assignment.reverse();
-    if violation.at.is_some() && path.last() != violation.at.as_ref() {
-        path.extend(violation.at);
+    if !violation.at.is_empty() && path.last() != Some(&violation.at) {
+        path.push(violation.at);
     }
     assignment.extend(violation.chosen);
     Counterexample { rule: violation.rule, message: violation.message, assignment, path }

@@ -9,6 +9,7 @@
 //!
 //! Constructs that are not modelled are refused by name, and a model with more states than the bound is refused too.
 
+mod checks;
 mod domain;
 mod explore;
 mod program;
@@ -132,7 +133,7 @@ rules! {
     Supported = "supported";
     /// Only jobs that somebody does, named by fixed types.
     JobsAreKnown = "jobs-are-known";
-    /// Nothing is done before the run is claimed.
+    /// Nothing is done before the run is claimed, at the start of Propose.
     ClaimRunFirst = "claim-run-first";
     /// Each root end has a `record-terminal` listener at its start, and nothing else has one.
     RecordTerminal = "record-terminal";

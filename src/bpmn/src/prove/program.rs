@@ -8,6 +8,8 @@ use crate::validate;
 use m87_core::reason::Terminal;
 use std::collections::BTreeSet;
 
+/// The id of the element at which a run is claimed.
+const CLAIMED_AT: &str = "Propose";
 /// The most elements a process may have.
 const MAX_ELEMENTS: usize = 500;
 
@@ -124,6 +126,10 @@ fn jobs(element: &Element) -> Result<(), Counterexample> {
         }
     }
     for listener in &element.listeners {
+        if listener.job_type == Job::ClaimRun.name() && id != CLAIMED_AT {
+            let message = format!("claim-run belongs to the start of {CLAIMED_AT}, where the authority expects it");
+            return Err(broken(Rule::ClaimRunFirst, id, message));
+        }
         match (Job::of(&listener.job_type), &listener.event) {
             (Some(job), ListenerEvent::Start) if job.is_listener() => retried(&listener.retries)?,
             (Some(_) | None, _) => {

@@ -118,13 +118,13 @@ impl Gate {
         }
     }
 
-    /// Whether a job's answer passes the gate; `None` is a missing one.
-    pub(super) fn passes(self, answer: Option<&Value>) -> bool {
+    /// Whether a job's answer passes the gate.
+    pub(super) fn passes(self, answer: &Value) -> bool {
         let passing = match self {
             Self::Constraints | Self::Manifest | Self::Verified => true,
             Self::Budget => false,
         };
-        answer.and_then(Value::as_bool) == Some(passing)
+        answer.as_bool() == Some(passing)
     }
 
     /// The terminal of a run that this gate refuses.

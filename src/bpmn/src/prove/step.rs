@@ -1,24 +1,14 @@
 //! One step of one token: what an engine does, with every choice that the outside has, and the rules on the way.
 
+use super::checks::{self, Violation};
 use super::program::{Assign, Node, Program};
-use super::rules::{Gate, Job, terminal};
+use super::rules::Job;
 use super::scopes::{Branch, Passed};
 use super::state::{Place, ROOT, Slot, State, Token};
 use super::{Assigned, Rule};
 use crate::model::{EventDefinition, Kind};
 use m87_core::reason::Terminal;
 use serde_json::Value;
-
-/// A rule that is broken by a step.
-#[derive(Debug)]
-pub(super) struct Violation {
-    pub(super) rule: Rule,
-    pub(super) message: String,
-    /// Where, if it is not where the path already is.
-    pub(super) at: Option<String>,
-    /// The values that were chosen within the step.
-    pub(super) chosen: Vec<Assigned>,
-}
 
 /// A step that breaks no rule.
 #[derive(Debug)]
@@ -53,7 +43,7 @@ pub(super) fn steps(program: &Program<'_>, state: &State) -> Steps {
         Place::Joining(flow) => program.target(flow).and_then(|node| program.nodes.get(node)),
         _ => None,
     });
-    let at = waiting.map(|node| node.element.id.clone());
+    let at = waiting.map(|node| node.element.id.clone()).unwrap_or_default();
     let message = "the token waits at the gateway for another that never comes".to_owned();
     Err(Violation { rule: Rule::EveryPathEnds, message, at, chosen: Vec::new() })
 }
@@ -103,15 +93,15 @@ impl<'p> Walker<'p, '_> {
     fn enter(&self, mut branch: Branch, scope: u32, at: usize) -> Steps {
         let Some(node) = self.node(at) else { return Ok(Vec::new()) };
         if node.element.kind == Kind::EndEvent && scope == ROOT {
-            check_end(node, &branch)?;
+            checks::end(node, &branch)?;
         }
         let local = branch.state.open(scope);
-        let branches = self.assign(branch, local, &node.inputs, at, |_, branch, _, _| vec![branch])?;
+        let branches = self.assign(branch, local, &node.inputs, node, |_, branch, _, _| vec![branch])?;
         let mut steps = Vec::new();
         for mut branch in branches {
             match node.listeners.first() {
                 Some(job) => {
-                    begin(node, *job, &mut branch, local)?;
+                    self.begin(node, *job, &mut branch, local)?;
                     branch.state.put(scope, Place::Listening { node: at, at: 0, local });
                 }
                 None => branch.state.put(scope, Place::Act { node: at, local }),
@@ -129,7 +119,7 @@ impl<'p> Walker<'p, '_> {
         branch.state.expose(local, at, &self.program.names);
         match node.listeners.get(listener + 1) {
             Some(next) => {
-                begin(node, *next, &mut branch, local)?;
+                self.begin(node, *next, &mut branch, local)?;
                 branch.state.put(scope, Place::Listening { node: at, at: listener + 1, local });
             }
             None => branch.state.put(scope, Place::Act { node: at, local }),
@@ -140,10 +130,7 @@ impl<'p> Walker<'p, '_> {
     fn act(&self, mut branch: Branch, scope: u32, at: usize, local: u32) -> Steps {
         let Some(node) = self.node(at) else { return Ok(Vec::new()) };
         match &node.element.kind {
-            Kind::ExclusiveGateway => {
-                branch.state.close(local);
-                return self.choose(branch, scope, node);
-            }
+            Kind::ExclusiveGateway => return self.choose(branch, scope, node, local),
             Kind::SubProcess => {
                 branch.state.put(scope, Place::Inside { node: at, local });
                 if let Some(start) = node.start {
@@ -152,10 +139,16 @@ impl<'p> Walker<'p, '_> {
             }
             Kind::EndEvent => match node.element.events.first() {
                 Some(EventDefinition::Error { code }) => {
+                    let uncaught = Violation::new(
+                        Rule::NoIncident,
+                        "nobody catches the error of this end event",
+                        &node.element.id,
+                        &branch,
+                    );
                     branch.state.close(local);
                     return match self.throw(branch, scope, None, code.as_deref(), at) {
                         Some(step) => Ok(vec![step]),
-                        None => Err(violation(Rule::NoIncident, "nobody catches the error of this end event")),
+                        None => Err(uncaught),
                     };
                 }
                 Some(EventDefinition::Terminate) => {
@@ -167,7 +160,7 @@ impl<'p> Walker<'p, '_> {
             },
             Kind::Task(_) if node.job.is_some() => {
                 if let Some(job) = node.job {
-                    begin(node, job, &mut branch, local)?;
+                    self.begin(node, job, &mut branch, local)?;
                 }
                 branch.state.put(scope, Place::Working { node: at, local });
             }
@@ -183,59 +176,50 @@ impl<'p> Walker<'p, '_> {
     }
 
     /// The exclusive gateway: in the file's order, the first condition that is true, else the default.
-    fn choose(&self, branch: Branch, scope: u32, node: &Node<'_>) -> Steps {
+    fn choose(&self, mut branch: Branch, scope: u32, node: &Node<'_>, local: u32) -> Steps {
         if node.ways.is_empty() {
+            branch.state.close(local);
             return self.vanish(branch, scope, node);
         }
+        let take = |mut branch: Branch, flow: usize| {
+            branch.state.close(local);
+            branch.state.put(scope, Place::Flow(flow));
+            Step { branch, at: None }
+        };
         let mut steps = Vec::new();
         let mut open = vec![branch];
         for way in node.ways.iter().filter(|way| Some(way.flow) != node.default) {
             let Some(condition) = &way.condition else {
                 // Only a single way may have no condition.
-                for mut branch in std::mem::take(&mut open) {
-                    branch.state.put(scope, Place::Flow(way.flow));
-                    steps.push(Step { branch, at: None });
-                }
+                steps.extend(std::mem::take(&mut open).into_iter().map(|branch| take(branch, way.flow)));
                 continue;
             };
             let mut not_taken = Vec::new();
-            for (mut branch, value) in open.into_iter().flat_map(|branch| branch.eval(self.program, scope, condition)) {
-                match value {
+            for (branch, value) in open.into_iter().flat_map(|branch| branch.eval(self.program, local, condition)) {
+                let what = match value {
                     Ok(Value::Bool(true)) => {
-                        branch.state.put(scope, Place::Flow(way.flow));
-                        steps.push(Step { branch, at: None });
+                        steps.push(take(branch, way.flow));
+                        continue;
                     }
-                    Ok(Value::Bool(false)) => not_taken.push(branch),
-                    Ok(other) => {
-                        let message =
-                            format!("the condition {:?} is {other}, not a boolean: an incident", condition.text);
-                        return Err(Violation {
-                            at: Some(self.program.flow_id(way.flow)),
-                            ..within(Rule::NoIncident, message, &branch)
-                        });
+                    Ok(Value::Bool(false)) => {
+                        not_taken.push(branch);
+                        continue;
                     }
-                    Err(failure) => {
-                        let message = format!("the condition {:?} fails: {failure}", condition.text);
-                        return Err(Violation {
-                            at: Some(self.program.flow_id(way.flow)),
-                            ..within(Rule::NoIncident, message, &branch)
-                        });
-                    }
-                }
+                    Ok(other) => format!("is {other}, not a boolean"),
+                    Err(failure) => format!("fails: {failure}"),
+                };
+                let message = format!("the condition {:?} {what}: an incident", condition.text);
+                return Err(Violation::new(Rule::NoIncident, message, self.program.flow_id(way.flow), &branch));
             }
             open = not_taken;
         }
         for mut branch in open {
             let Some(default) = node.default else {
-                return Err(within(
-                    Rule::NoIncident,
-                    "no condition holds and there is no default: an incident".to_owned(),
-                    &branch,
-                ));
+                let message = "no condition holds and there is no default: an incident";
+                return Err(Violation::new(Rule::NoIncident, message, &node.element.id, &branch));
             };
             branch.state.by_default = true;
-            branch.state.put(scope, Place::Flow(default));
-            steps.push(Step { branch, at: None });
+            steps.push(take(branch, default));
         }
         Ok(steps)
     }
@@ -260,23 +244,16 @@ impl<'p> Walker<'p, '_> {
         done.state.expose(local, at, &self.program.names);
         let mut branches = vec![done];
         for gate in node.job.map(Job::reports).unwrap_or_default() {
-            let before = |branch: &Branch| branch.chosen.len();
-            branches = branches
-                .into_iter()
-                .flat_map(|branch| {
-                    let already = before(&branch);
-                    branch.split(self.program, local, gate.variable()).into_iter().map(move |branch| (already, branch))
-                })
-                .map(|(already, mut branch)| {
-                    if branch.chosen.get(already).is_some_and(|assigned| assigned.value != "missing")
-                        && let Some(Slot::Known(answer)) = branch.state.slot(local, gate.variable())
-                        && gate.passes(Some(answer))
-                    {
-                        branch.state.passed.add(*gate);
-                    }
-                    branch
-                })
-                .collect();
+            branches =
+                branches.into_iter().flat_map(|branch| branch.split(self.program, local, gate.variable())).collect();
+            for branch in &mut branches {
+                // A missing answer leaves the null that was there when the job was created.
+                if let Some(Slot::Known(answer)) = branch.state.slot(local, gate.variable())
+                    && gate.passes(answer)
+                {
+                    branch.state.passed.add(*gate);
+                }
+            }
         }
         for mut branch in branches {
             if let Some(job) = node.job {
@@ -291,7 +268,7 @@ impl<'p> Walker<'p, '_> {
     fn leave(&self, branch: Branch, scope: u32, at: usize, local: u32, results: bool) -> Steps {
         let Some(node) = self.node(at) else { return Ok(Vec::new()) };
         let mut branches = if !node.outputs.is_empty() {
-            self.assign(branch, local, &node.outputs, at, |program, branch, name, value| {
+            self.assign(branch, local, &node.outputs, node, |program, branch, name, value| {
                 branch.pass_on(program, scope, name, &Passed::Value(value))
             })?
         } else if results {
@@ -325,8 +302,8 @@ impl<'p> Walker<'p, '_> {
     fn vanish(&self, mut branch: Branch, scope: u32, node: &Node<'_>) -> Steps {
         if scope == ROOT {
             if node.element.kind != Kind::EndEvent {
-                let message = "the path ends here without an end event, so in no terminal".to_owned();
-                return Err(within(Rule::EveryPathEnds, message, &branch));
+                let message = "the path ends here without an end event, so in no terminal";
+                return Err(Violation::new(Rule::EveryPathEnds, message, &node.element.id, &branch));
             }
             branch.state.terminal = Terminal::of_end_event(&node.element.id);
         } else if !branch.state.tokens.iter().any(|token| token.scope == scope) {
@@ -396,7 +373,7 @@ impl<'p> Walker<'p, '_> {
         branch: Branch,
         local: u32,
         mappings: &[Assign],
-        at: usize,
+        node: &Node<'_>,
         pass: impl Fn(&Program<'_>, Branch, &str, Value) -> Vec<Branch>,
     ) -> Result<Vec<Branch>, Violation> {
         let mut branches = vec![branch];
@@ -409,8 +386,7 @@ impl<'p> Walker<'p, '_> {
                     Ok(value) => value,
                     Err(failure) => {
                         let message = format!("the mapping {:?} fails: {failure}", mapping.source.text);
-                        let at = self.node(at).map(|node| node.element.id.clone());
-                        return Err(Violation { at, ..within(Rule::NoIncident, message, &branch) });
+                        return Err(Violation::new(Rule::NoIncident, message, &node.element.id, &branch));
                     }
                 };
                 branch.state.set(local, &mapping.target, Some(Slot::Known(value.clone())));
@@ -421,94 +397,13 @@ impl<'p> Walker<'p, '_> {
         Ok(branches)
     }
 
+    fn begin(&self, node: &Node<'_>, job: Job, branch: &mut Branch, local: u32) -> Result<(), Violation> {
+        checks::job(node, job, branch, local)?;
+        branch.state.begun.add(job);
+        Ok(())
+    }
+
     fn node(&self, at: usize) -> Option<&'p Node<'_>> {
         self.program.nodes.get(at)
     }
-}
-
-fn violation(rule: Rule, message: impl Into<String>) -> Violation {
-    Violation { rule, message: message.into(), at: None, chosen: Vec::new() }
-}
-
-fn within(rule: Rule, message: String, branch: &Branch) -> Violation {
-    Violation { rule, message, at: None, chosen: branch.chosen.clone() }
-}
-
-/// A job is created: its order, its gates, its safety.
-fn begin(node: &Node<'_>, job: Job, branch: &mut Branch, local: u32) -> Result<(), Violation> {
-    let refuse = |rule: Rule, message: String| {
-        Err(Violation { rule, message, at: Some(node.element.id.clone()), chosen: branch.chosen.clone() })
-    };
-    let name = job.name();
-    let state = &branch.state;
-    if state.begun.has(job) {
-        return refuse(Rule::JobsOnce, format!("the job {name} is created a second time on this path"));
-    }
-    if job != Job::ClaimRun && !state.done.has(Job::ClaimRun) {
-        return refuse(Rule::ClaimRunFirst, format!("the job {name} is created before claim-run is done"));
-    }
-    if let Some(gate) = job.requires().iter().find(|gate| !state.passed.has(**gate)) {
-        let rule = match job {
-            Job::BuildContract | Job::Execute => Rule::GatesBeforeExecute,
-            _ => Rule::JobsInOrder,
-        };
-        return refuse(rule, format!("the job {name} is created although {} has not passed", gate.variable()));
-    }
-    if let Some(before) = job.follows().filter(|before| !state.done.has(*before)) {
-        let rule = if job == Job::Execute { Rule::GatesBeforeExecute } else { Rule::JobsInOrder };
-        return refuse(rule, format!("the job {name} is created before {} is done", before.name()));
-    }
-    if state.by_default && !job.requires().is_empty() {
-        return refuse(Rule::DefaultsRefuse, format!("the job {name} is created after a gateway's default was taken"));
-    }
-    for gate in job.reports() {
-        if state.slot(local, gate.variable()) != Some(&Slot::Known(Value::Null)) {
-            let variable = gate.variable();
-            let message = format!(
-                "{variable} is not null when {name} starts; map the input =null to {variable}, so that only its result counts"
-            );
-            return refuse(Rule::HardenedMappings, message);
-        }
-    }
-    branch.state.begun.add(job);
-    Ok(())
-}
-
-/// A token reaches an end of the process.
-fn check_end(node: &Node<'_>, branch: &Branch) -> Result<(), Violation> {
-    let refuse = |rule: Rule, message: String| {
-        Err(Violation { rule, message, at: Some(node.element.id.clone()), chosen: branch.chosen.clone() })
-    };
-    let state = &branch.state;
-    if !state.tokens.is_empty() || state.terminal.is_some() {
-        return refuse(
-            Rule::OneTerminal,
-            "the end is reached while another token is still on its way; join them first".to_owned(),
-        );
-    }
-    let Some(reached) = Terminal::of_end_event(&node.element.id) else {
-        return Ok(());
-    };
-    let decided = terminal(state.passed);
-    if reached != decided {
-        let failing = Gate::ALL.into_iter().find(|gate| !state.passed.has(*gate));
-        let why = failing
-            .map_or_else(|| "every gate passed".to_owned(), |gate| format!("{} has not passed", gate.variable()));
-        return refuse(
-            Rule::TerminalAgrees,
-            format!("the end is {}, but {why}: it must be {}", reached.name(), decided.name()),
-        );
-    }
-    if reached == Terminal::Complete {
-        if let Some(missing) = [Job::VerifyArtifact, Job::RouteMemory].into_iter().find(|job| !state.done.has(*job)) {
-            return refuse(Rule::CompleteIsProven, format!("COMPLETE is reached before {} is done", missing.name()));
-        }
-        if state.by_default {
-            return refuse(Rule::DefaultsRefuse, "COMPLETE is reached after a gateway's default was taken".to_owned());
-        }
-    }
-    if reached == Terminal::Failed && !state.done.has(Job::FailureReceipt) {
-        return refuse(Rule::FailureLeavesReceipt, "FAILED is reached before failure-receipt is done".to_owned());
-    }
-    Ok(())
 }

@@ -150,10 +150,10 @@ impl Evaluator<'_> {
                 let end = self.eval(node, frame)?;
                 self.compared(*comparison, input, &end)
             }
-            Test::Within(node) => match self.range_literal(node, frame)? {
-                Value::Range(range) => Ok(self.within(&range, input)),
-                other => Ok(other),
-            },
+            Test::Within(node) => {
+                let range = self.range(node, frame)?;
+                Ok(self.within(&range, input))
+            }
             Test::Condition(node) => Ok(Value::from(self.eval(node, inner)?.as_bool())),
             Test::Matches(node) => {
                 let expected = self.eval(node, frame)?;

@@ -115,7 +115,7 @@ impl Parser<'_> {
         loop {
             if self.take(".") {
                 steps.push(self.step()?);
-            } else if matches!(self.kind(), Kind::Symbol("[")) && !matches!(base, Node::Range(_)) {
+            } else if self.starts_filter() && !matches!(base, Node::Range(_)) {
                 self.advance();
                 steps.push(Step::Filter(self.expression()?));
                 self.expect("]")?;
@@ -125,6 +125,12 @@ impl Parser<'_> {
                 return Ok(Node::Chain { base: Box::new(base), steps });
             }
         }
+    }
+
+    /// A `[` with nothing to filter by behind it is the end of a range: `[1..10[`.
+    fn starts_filter(&self) -> bool {
+        matches!(self.kind(), Kind::Symbol("["))
+            && (self.starts_operand(1) || matches!(self.kind_at(1), Kind::Symbol("]")))
     }
 
     fn step(&mut self) -> Result<Step, FeelError> {
