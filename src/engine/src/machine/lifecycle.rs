@@ -14,7 +14,7 @@ use crate::view::{Ending, IncidentKind};
 
 /// Element instances that may go on in one command. Deployment refuses loops without a wait, so that a sound process stays
 /// far below; what does not is stopped by an incident.
-const MOVES: usize = 20_000;
+const MOVES: usize = 10_000;
 
 /// What becomes of an element instance that went on.
 enum Next {

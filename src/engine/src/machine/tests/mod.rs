@@ -3,6 +3,7 @@
 
 mod definitions;
 mod flows;
+mod governed;
 mod jobs;
 mod properties;
 mod variables;
