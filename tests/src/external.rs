@@ -72,7 +72,7 @@ impl Drop for External<'_> {
 }
 
 fn address(port: u16) -> String {
-    format!("http://127.0.0.1:{port}")
+    format!("127.0.0.1:{port}")
 }
 
 /// A port that nobody listens on now.
