@@ -1,1 +1,48 @@
-fn main() {}
+//! The one binary. Each command is a module that turns arguments into calls of the crates and answers into an exit code;
+//! what m87 does is in the crates.
+
+mod args;
+mod bpmn;
+mod engine;
+mod exit;
+mod files;
+mod generate;
+mod hash;
+mod logs;
+mod signals;
+mod tool;
+mod worker;
+
+use args::{Arguments, Command};
+use clap::Parser;
+use exit::Exit;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    logs::start(arguments.verbose);
+    let exit = dispatch(arguments.command).unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        Exit::Otherwise
+    });
+    exit.into()
+}
+
+fn dispatch(command: Command) -> anyhow::Result<Exit> {
+    match command {
+        Command::Hash(arguments) => hash::run(&arguments),
+        Command::Bpmn(arguments) => bpmn::run(&arguments),
+        Command::Gen(arguments) => generate::files(&arguments),
+        Command::Engine(arguments) => asynchronously(engine::run(&arguments)),
+        Command::Worker(arguments) => asynchronously(worker::run(&arguments)),
+        Command::Completions { shell } => generate::completions(shell),
+        Command::Man => generate::man(),
+        Command::Exec(arguments) => tool::exec(arguments),
+        Command::Shim(arguments) => tool::shim(&arguments),
+        _ => anyhow::bail!("not yet"),
+    }
+}
+
+fn asynchronously(command: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(command)
+}

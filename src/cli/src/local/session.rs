@@ -1,0 +1,199 @@
+//! One invocation's whole: the authority over an out folder, an engine, the lanes, and the driver that moves runs along.
+
+use crate::args::{Lanes, RunArguments};
+use crate::local::folder::{Folder, Held};
+use crate::local::key;
+use crate::local::names::Names;
+use crate::local::references::Files;
+use anyhow::Context;
+use async_trait::async_trait;
+use m87_api::local::Objects;
+use m87_authority::artifacts::Artifacts;
+use m87_authority::authority::{Authority, Options, World};
+use m87_authority::callers::{Callers, LaneCredentials, Principal};
+use m87_authority::clock::{Clock, FrozenClock, SystemClock};
+use m87_authority::driver::{Driver, DriverOptions};
+use m87_authority::entropy::{DerivedEntropy, Entropy, SystemEntropy};
+use m87_authority::mark::FileMark;
+use m87_authority::service::{InProcess, Service, serve};
+use m87_authority::store::{FileSystem, SqliteStore, Store};
+use m87_authority::tls::ServerIdentity;
+use m87_authority::world::{EachStart, StatusSink};
+use m87_core::dossier::{ClockSource, Trust};
+use m87_core::lane::Lane;
+use m87_engine::gateway::Caller;
+use m87_engine::{Engine, EngineOptions};
+use m87_worker::exec::REPORT_GRACE;
+use m87_worker::executor::LocalExecutor;
+use m87_worker::lanes::run_lane;
+use m87_zeebe::{Client, Tls, WorkerOptions, connect};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Everything that runs while an invocation does.
+pub(crate) struct Session {
+    /// Moves runs along.
+    pub(crate) driver: Driver,
+    /// Uids of what is in the files.
+    pub(crate) names: Names,
+    engine: Option<Engine>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+    _held: Held,
+}
+
+impl Session {
+    /// Takes the folder and starts everything. `stop` ends it in good order.
+    pub(crate) async fn open(
+        folder: &Folder,
+        arguments: &RunArguments,
+        objects: Arc<Objects>,
+        status: Arc<dyn StatusSink>,
+        stop: CancellationToken,
+    ) -> anyhow::Result<Self> {
+        let held = folder.hold()?;
+        let key_file = arguments.key.clone().unwrap_or_else(|| folder.key());
+        let key = key::open(&key_file)?;
+        let (clock, entropy, clock_source): (Arc<dyn Clock>, Arc<dyn Entropy>, _) = match arguments.clock {
+            Some(clock) => {
+                let entropy = DerivedEntropy { clock, key_id: key.key_id() };
+                (Arc::new(FrozenClock(clock)), Arc::new(entropy), ClockSource::Injected)
+            }
+            None => (Arc::new(SystemClock), Arc::new(SystemEntropy), ClockSource::System),
+        };
+        // Beside the key. With an injected clock the store's id is the same in every folder, and so must not be the mark's.
+        let mark = match (arguments.clock, key_file.parent()) {
+            (None, Some(beside)) => beside.to_owned(),
+            (Some(_), _) | (None, None) => folder.keys(),
+        };
+        let tls = ServerIdentity::open(&folder.tls())?;
+        let options = Options::new(tls.ca_pem.clone(), folder.address(), folder.checkpoints());
+        let store = SqliteStore::open(&folder.store(), &entropy.id(&["cluster"]), &options.headroom).await?;
+        let cluster_uid = store.id().to_owned();
+        let names = Names::of(&cluster_uid);
+        let world = World {
+            clock,
+            entropy: entropy.clone(),
+            references: Arc::new(Files::new(objects, names.clone())),
+            executor: Arc::new(LocalExecutor::new(folder.attempts(), REPORT_GRACE)?),
+            mark: Arc::new(FileMark(mark)),
+            status,
+            disk: Arc::new(FileSystem(folder.path().to_owned())),
+        };
+        let artifacts = Artifacts::in_folder(&folder.artifacts())?;
+        let authority = Authority::open(Arc::new(store), artifacts, world, key, options, &EachStart).await?;
+        let authority = Arc::new(authority);
+        if let Some(why) = authority.restored() {
+            eprintln!("warning: {why}");
+        }
+
+        let tasks = TaskTracker::new();
+        let service = Service::new(authority.clone());
+        let callers: Arc<dyn Callers> = match arguments.lanes {
+            Lanes::Embedded => Arc::new(NoLanes),
+            Lanes::External => {
+                std::fs::create_dir_all(folder.credentials())?;
+                Arc::new(LaneCredentials::open(&folder.credentials(), &tls.ca_pem, folder.address(), &*entropy)?)
+            }
+        };
+        let listen = arguments.authority_listen.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let listener = TcpListener::bind(listen).await.with_context(|| format!("--authority-listen {listen}"))?;
+        publish(&folder.address(), listener.local_addr()?)?;
+        let (calls, until) = (service.clone(), stop.clone());
+        tasks.spawn(async move {
+            if let Err(error) = serve(calls, callers, &tls, listener, until).await {
+                tracing::error!(%error, "tools cannot reach the authority any more");
+            }
+        });
+
+        let engine = match &arguments.engine {
+            Some(_) => None,
+            None => Some(embedded(folder, arguments, &*entropy).await?),
+        };
+        let client = |caller: Caller| match (&engine, &arguments.engine) {
+            (Some(engine), _) => Ok(Client::new(engine.channel(caller))),
+            (None, address) => connect(address.as_deref().unwrap_or_default(), Tls::Plain).map(Client::new),
+        };
+        let options = DriverOptions {
+            cluster_uid,
+            trust: Trust::Local,
+            clock: clock_source,
+            // Nothing but these files can make a reference exist.
+            reference_wait: Duration::ZERO,
+        };
+        let operator = client(Caller::Operator)?;
+        let driver = Driver::new(authority, Arc::new(operator.clone()), options, stop.clone());
+        let moving = driver.clone();
+        tasks.spawn(async move { moving.run(operator, WorkerOptions::new("m87-operator")).await });
+        if arguments.lanes == Lanes::Embedded {
+            for lane in Lane::ALL {
+                let authority = Arc::new(InProcess::new(service.clone(), Principal::Lane(lane)));
+                let options = WorkerOptions::new(format!("m87-{}", lane.name()));
+                tasks.spawn(run_lane(lane, client(Caller::Lane(lane))?, authority, options, stop.clone()));
+            }
+        }
+        if let Some(engine) = &engine {
+            tasks.spawn(report_incidents(engine.clone(), driver.clone(), stop.clone()));
+        }
+        Ok(Self { driver, names, engine, tasks, stop, _held: held })
+    }
+
+    /// Stops everything in good order: jobs are finished or handed back, what is known is on the disk.
+    pub(crate) async fn close(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        if let Some(engine) = &self.engine {
+            engine.stop().await;
+        }
+    }
+}
+
+async fn embedded(folder: &Folder, arguments: &RunArguments, entropy: &dyn Entropy) -> anyhow::Result<Engine> {
+    let (id, clock) = match arguments.clock {
+        Some(instant) => (Some(entropy.id(&["engine"])), m87_engine::Clock::Frozen(instant)),
+        None => (None, m87_engine::Clock::System),
+    };
+    Ok(Engine::open(EngineOptions { data: Some(folder.engine()), id, clock }).await?)
+}
+
+/// Tells whoever has credentials where the authority listens now; the old address or the new one, never half of it.
+fn publish(file: &Path, address: SocketAddr) -> anyhow::Result<()> {
+    let draft = file.with_extension("new");
+    std::fs::write(&draft, format!("{address}\n")).with_context(|| draft.display().to_string())?;
+    std::fs::rename(&draft, file).with_context(|| file.display().to_string())
+}
+
+/// An instance with which the engine cannot go on ends its run, instead of leaving it to its deadline.
+async fn report_incidents(engine: Engine, driver: Driver, stop: CancellationToken) {
+    let mut notices = engine.notices();
+    loop {
+        for incident in engine.incidents() {
+            if let Err(error) = driver.incident(incident.instance, &incident.message).await {
+                tracing::warn!(%error, "an incident could not be reported");
+            }
+        }
+        tokio::select! {
+            // Whatever it tells of, and also if some of it was missed: the list above is what counts.
+            notice = notices.recv() => if matches!(notice, Err(tokio::sync::broadcast::error::RecvError::Closed)) {
+                return;
+            },
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+/// The lanes are in this process: nobody else may call as one.
+struct NoLanes;
+
+#[async_trait]
+impl Callers for NoLanes {
+    async fn principal(&self, _token: &str) -> Option<Principal> {
+        None
+    }
+}
