@@ -138,7 +138,7 @@ const cases = {
     assert.deepEqual(await poll('j-incident-charge', { requestTimeout: -1 }), [])
     await zeebe.updateJobRetries({ jobKey: job.key, retries: 1 })
     // Keys are given out in order; nothing else happens on this engine now.
-    await zeebe.resolveIncident(`${BigInt(key) + 1n}`)
+    await zeebe.resolveIncident({ incidentKey: `${BigInt(key) + 1n}` })
     assert.equal((await one('j-incident-charge')).key, job.key)
   },
 

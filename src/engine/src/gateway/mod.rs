@@ -20,6 +20,7 @@ use m87_zeebe::proto::gateway_server::GatewayServer;
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
+use tonic::codec::CompressionEncoding;
 use tonic::transport::{Channel, Identity, Server, ServerTlsConfig, server::Router};
 
 pub use callers::{Caller, Callers, Open, Tokens, Unidentified};
@@ -133,8 +134,10 @@ fn server() -> Server {
 }
 
 async fn routes(mut server: Server, service: Service) -> Router {
-    let gateway =
-        GatewayServer::new(service).max_decoding_message_size(MESSAGE_LIMIT).max_encoding_message_size(MESSAGE_LIMIT);
+    let gateway = GatewayServer::new(service)
+        .accept_compressed(CompressionEncoding::Gzip)
+        .max_decoding_message_size(MESSAGE_LIMIT)
+        .max_encoding_message_size(MESSAGE_LIMIT);
     let (health, health_service) = tonic_health::server::health_reporter();
     health.set_serving::<GatewayServer<Service>>().await;
     server.add_service(health_service).add_service(gateway)

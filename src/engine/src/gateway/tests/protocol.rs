@@ -220,6 +220,20 @@ async fn a_message_over_4_mib_is_refused_and_the_next_call_works() {
 }
 
 #[tokio::test]
+async fn a_compressed_request_is_read_and_one_that_unpacks_beyond_4_mib_is_refused() {
+    let (engine, gateway) = open().await;
+    let mut gateway = gateway.send_compressed(CompressionEncoding::Gzip).max_encoding_message_size(usize::MAX);
+    deploy(&mut gateway, "p", "work").await;
+    create(&mut gateway, "p").await;
+    let variables = format!(r#"{{"a":"{}"}}"#, "x".repeat(64 * 1024 * 1024));
+    let request = proto::CreateProcessInstanceRequest { variables, ..latest("p") };
+    gateway.create_process_instance(request).await.unwrap_err();
+    assert_eq!(engine.committed().running(), 1);
+    gateway.topology(proto::TopologyRequest {}).await.unwrap();
+    engine.stop().await;
+}
+
+#[tokio::test]
 async fn an_engine_that_has_stopped_is_unavailable() {
     let (engine, mut gateway) = open().await;
     engine.stop().await;
