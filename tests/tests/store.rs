@@ -1,0 +1,122 @@
+//! The store, taken back to an older copy and starved of room.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use m87_tests::Scene;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(90);
+
+fn copy(from: &Path, to: &Path) {
+    assert!(Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap().success());
+}
+
+#[test]
+fn effect_at_most_once_when_an_older_store_is_restored() {
+    let scene = Scene::new();
+    scene.appending("0").runs(1);
+    assert_eq!(scene.finish(&[], LIMIT), 0, "{}", scene.logs());
+    copy(&scene.out().join("store"), &scene.path("backup"));
+    scene.runs(2);
+    assert_eq!(scene.finish(&[], LIMIT), 0, "{}", scene.logs());
+    std::fs::remove_dir_all(scene.out().join("store")).unwrap();
+    copy(&scene.path("backup"), &scene.out().join("store"));
+    // run-2 is unknown to the restored store; only the mark outside it knows that something was dispatched.
+    let code = scene.finish(&[], LIMIT);
+    assert_eq!(code, 1, "{}", scene.logs());
+    assert_eq!(scene.effects().get("run-2"), Some(&1), "{}", scene.logs());
+    let logs = scene.logs();
+    assert!(logs.contains("m87 store accept"), "it says what to do: {logs}");
+    // Accepted by name, and then new runs go ahead again.
+    let accepted = scene.output(&["store", "accept", "--out", scene.out().to_str().unwrap()]);
+    assert!(accepted.status.success(), "{}", String::from_utf8_lossy(&accepted.stderr));
+    scene.write("runs.yaml", &m87_tests::scene::run("run-3"));
+    assert_eq!(scene.finish(&[], LIMIT), 0, "{}", scene.logs());
+    assert_eq!(scene.effects().get("run-3"), Some(&1));
+}
+
+/// A file system of 48 MiB on the scene's out folder; unmounted with it. `None`, and said so, where mounting is not allowed.
+struct SmallDisk<'a>(&'a Scene);
+
+impl<'a> SmallDisk<'a> {
+    fn mount(scene: &'a Scene) -> Option<Self> {
+        std::fs::create_dir_all(scene.out()).unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=48m,mode=700", "tmpfs", scene.out().to_str().unwrap()])
+            .status()
+            .is_ok_and(|status| status.success());
+        if !mounted {
+            println!("skipped: a small file system cannot be mounted here");
+        }
+        mounted.then_some(Self(scene))
+    }
+
+    /// Leaves this many bytes free.
+    fn fill(&self, leave: u64) {
+        let filling = self.0.out().join("filling");
+        let mut file = std::fs::File::create(filling).unwrap();
+        let block = vec![1_u8; 64 * 1024];
+        while free(&self.0.out()) > leave && std::io::Write::write_all(&mut file, &block).is_ok() {}
+    }
+
+    fn clear(&self) {
+        std::fs::remove_file(self.0.out().join("filling")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk<'_> {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.out()).status();
+    }
+}
+
+fn free(path: &Path) -> u64 {
+    let status = rustix::fs::statvfs(path).unwrap();
+    status.f_bavail * status.f_frsize
+}
+
+#[test]
+fn a_full_disk_stops_dispatch_and_loses_nothing() {
+    let scene = Scene::new();
+    scene.appending("0").runs(2);
+    let Some(disk) = SmallDisk::mount(&scene) else { return };
+    scene.write("runs.yaml", &m87_tests::scene::run("run-0"));
+    assert_eq!(scene.finish(&[], LIMIT), 0, "with room it works: {}", scene.logs());
+    scene.runs(2);
+    // Some room, but not the reserved headroom: nothing new is dispatched, and the refusals have their receipts.
+    disk.fill(2 * 1024 * 1024);
+    assert_eq!(scene.finish(&[], LIMIT), 1, "{}", scene.logs());
+    assert_eq!(scene.effects().get("run-1"), None, "{}", scene.logs());
+    for outcome in scene.outcomes().iter().filter(|outcome| outcome.run != "run-0") {
+        assert_eq!((outcome.terminal.as_str(), outcome.reason.as_deref()), ("FAILED", Some("ContractRefused")));
+    }
+    disk.clear();
+    scene.write("runs.yaml", &m87_tests::scene::run("run-9"));
+    assert_eq!(scene.finish(&[], LIMIT), 0, "with room again it works: {}", scene.logs());
+    scene.assert_receipts_verify();
+}
+
+#[test]
+fn what_runs_is_sealed_when_the_disk_fills_up_under_it() {
+    let scene = Scene::new();
+    scene.appending("2").runs(1);
+    let Some(disk) = SmallDisk::mount(&scene) else { return };
+    let mut child = scene.start(&[]);
+    let begun = Instant::now();
+    while scene.effects().is_empty() {
+        assert!(begun.elapsed() < LIMIT, "no effect\n{}", scene.logs());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    disk.fill(0);
+    let begun = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        // Whatever cannot be written must wait, not be lost; after a while there is room again.
+        if begun.elapsed() > Duration::from_secs(10) && scene.out().join("filling").exists() {
+            disk.clear();
+        }
+        assert!(begun.elapsed() < LIMIT, "it hangs\n{}", scene.logs());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    scene.assert_invariants(1);
+}
