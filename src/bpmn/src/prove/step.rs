@@ -1,11 +1,11 @@
 //! One step of one token: what an engine does, with every choice that the outside has, and the rules on the way.
 
+use super::Rule;
 use super::checks::{self, Violation};
 use super::program::{Assign, Node, Program};
 use super::rules::Job;
 use super::scopes::{Branch, Passed};
 use super::state::{Place, ROOT, Slot, State, Token};
-use super::{Assigned, Rule};
 use crate::model::{EventDefinition, Kind};
 use m87_core::reason::Terminal;
 use serde_json::Value;

@@ -203,17 +203,41 @@ fn a_model_past_the_bound_is_refused_in_time() {
 }
 
 #[test]
-fn the_process_in_one_lane_order_with_every_value_agrees_with_the_table() {
+fn the_first_gate_that_did_not_pass_names_the_terminal() {
     use super::rules::{Gate, Set, terminal};
-    let mut seen = std::collections::BTreeSet::new();
-    for mask in 0u8..16 {
+    let of = |gates: &[Gate]| {
         let mut passed = Set::default();
-        for (at, gate) in Gate::ALL.into_iter().enumerate() {
-            if mask & (1 << at) != 0 {
-                passed.add(gate);
-            }
-        }
-        seen.insert(terminal(passed));
-    }
-    assert_eq!(seen.into_iter().collect::<Vec<_>>(), Terminal::ALL);
+        gates.iter().for_each(|gate| passed.add(*gate));
+        terminal(passed)
+    };
+    let [constraints, manifest, budget, verified] = Gate::ALL;
+    assert_eq!(of(&[]), Terminal::Halt);
+    assert_eq!(of(&[manifest, budget, verified]), Terminal::Halt);
+    assert_eq!(of(&[constraints]), Terminal::RejectManifest);
+    assert_eq!(of(&[constraints, budget, verified]), Terminal::RejectManifest);
+    assert_eq!(of(&[constraints, manifest]), Terminal::Failed);
+    assert_eq!(of(&[constraints, manifest, verified]), Terminal::Failed);
+    assert_eq!(of(&[constraints, manifest, budget]), Terminal::RejectVerify);
+    assert_eq!(of(&[constraints, manifest, budget, verified]), Terminal::Complete);
+}
+
+#[test]
+fn the_domain_has_every_class_and_a_value_in_each_region() {
+    let literals = ["3", "4", "\"m\"", "true"].map(|text| crate::feel::parse(text).unwrap().plain_literals().unwrap());
+    let values = super::domain::values(&literals.concat());
+    let has = |what: fn(&serde_json::Value) -> bool| values.iter().any(what);
+    assert!(has(|value| value == true) && has(|value| value == false) && has(serde_json::Value::is_null));
+    assert!(has(serde_json::Value::is_array) && has(serde_json::Value::is_object));
+    let numbers: Vec<f64> = values.iter().filter_map(serde_json::Value::as_f64).collect();
+    assert!(numbers.iter().any(|number| *number < 3.0) && numbers.contains(&3.0) && numbers.contains(&4.0));
+    assert!(numbers.iter().any(|number| 3.0 < *number && *number < 4.0) && numbers.iter().any(|number| *number > 4.0));
+    let strings: Vec<&str> = values.iter().filter_map(serde_json::Value::as_str).collect();
+    assert!(strings.contains(&"") && strings.contains(&"m") && strings.iter().any(|string| *string > "m"));
+}
+
+#[test]
+fn a_counterexample_reads_as_a_story() {
+    let found =
+        proved(&[("=get or else(artifact_verified = true, false)", "=get or else(artifact_verified != false, false)")]);
+    insta::assert_snapshot!(found.unwrap_err().to_string());
 }

@@ -32,6 +32,11 @@ fn a_path_of_elements_marks_the_flows_between_them() {
 }
 
 #[test]
+fn the_picture_of_the_shipped_process_is_as_reviewed() {
+    insta::assert_snapshot!(draw(&shipped(), &ids(&["Start", "Propose", "Validate", "Gw_Constraints", "End_Halt"])));
+}
+
+#[test]
 fn the_same_input_gives_the_same_bytes() {
     assert_eq!(draw(&shipped(), &ids(&["Start"])), draw(&shipped(), &ids(&["Start"])));
 }

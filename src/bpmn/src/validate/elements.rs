@@ -2,7 +2,7 @@
 
 use super::{Problems, events};
 use crate::model::{Element, Flow, Kind, ListenerEvent, Process, TaskKind};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// The rule of the none start event of a scope.
 pub(super) fn starts(process: &Process, scope: Option<&str>, id: &str, problems: &mut Problems) {
@@ -29,11 +29,10 @@ pub(super) fn check(process: &Process, element: &Element, problems: &mut Problem
         Kind::BoundaryEvent { attached_to, interrupting } => {
             events::boundary(process, element, attached_to, *interrupting, problems);
         }
-        Kind::Task(TaskKind::Service | TaskKind::Send | TaskKind::Script | TaskKind::BusinessRule) => {
-            if element.jobs.len() != 1 {
-                problems.add(id, "Must have exactly one 'zeebe:taskDefinition' extension element");
-            }
-        }
+        Kind::Task(TaskKind::Service) => one_job(element, None, problems),
+        Kind::Task(TaskKind::Send) => one_job(element, Some("publishMessage"), problems),
+        Kind::Task(TaskKind::Script) => one_job(element, Some("script"), problems),
+        Kind::Task(TaskKind::BusinessRule) => one_job(element, Some("calledDecision"), problems),
         Kind::SubProcess => starts(process, Some(id), id, problems),
         Kind::Task(TaskKind::Manual | TaskKind::Undefined) | Kind::ExclusiveGateway | Kind::ParallelGateway => {}
         Kind::Task(TaskKind::Receive) => problems.add(id, unsupported("receiveTask")),
@@ -50,9 +49,24 @@ pub(super) fn check(process: &Process, element: &Element, problems: &mut Problem
             problems.add(id, "Attribute 'type' must be present and not empty");
         }
     }
+    events::catches(process, element, problems);
     default_flow(process, element, problems);
     headers(element, problems);
     listeners(element, problems);
+}
+
+/// A worker's task has one job. Zeebe offers some kinds another way to be done, which is not supported here.
+fn one_job(element: &Element, otherwise: Option<&str>, problems: &mut Problems) {
+    if element.jobs.len() == 1 {
+        return;
+    }
+    match otherwise {
+        None => problems.add(&element.id, "Must have exactly one 'zeebe:taskDefinition' extension element"),
+        Some(other) => problems.add(
+            &element.id,
+            format!("Must have either one 'zeebe:{other}' or one 'zeebe:taskDefinition' extension element"),
+        ),
+    }
 }
 
 /// Whether the element is a task that a job worker may do.
@@ -60,19 +74,26 @@ fn is_job_worker_task(element: &Element) -> bool {
     matches!(element.kind, Kind::Task(TaskKind::Service | TaskKind::Send | TaskKind::Script | TaskKind::BusinessRule))
 }
 
+/// `what` by Zeebe's name of the type: as in the file, but for a capital.
 fn unsupported(what: &str) -> String {
+    let mut name = what.to_owned();
+    if !what.contains(':')
+        && let Some(first) = name.get_mut(..1)
+    {
+        first.make_ascii_uppercase();
+    }
     format!(
-        "Elements of type '{what}' are currently not supported. Please refer to the documentation for a list of supported \
+        "Elements of type '{name}' are currently not supported. Please refer to the documentation for a list of supported \
          elements: https://docs.camunda.io/docs/components/modeler/bpmn/bpmn-coverage/"
     )
 }
 
 fn default_flow(process: &Process, element: &Element, problems: &mut Problems) {
-    if let Some(default) = &element.default {
-        let starts_here = process.flow(default).is_some_and(|flow| flow.source == element.id);
-        if !starts_here || element.kind != Kind::ExclusiveGateway {
-            problems.add(&element.id, "Default flow must start at gateway");
-        }
+    if element.kind == Kind::ExclusiveGateway
+        && let Some(default) = &element.default
+        && process.flow(default).is_none_or(|flow| flow.source != element.id)
+    {
+        problems.add(&element.id, "Default flow must start at gateway");
     }
 }
 
@@ -88,7 +109,7 @@ fn headers(element: &Element, problems: &mut Problems) {
 }
 
 fn listeners(element: &Element, problems: &mut Problems) {
-    let mut seen = HashSet::new();
+    let mut seen = BTreeMap::new();
     for listener in &element.listeners {
         if listener.job_type.trim().is_empty() {
             problems.add(&element.id, "Attribute 'type' must be present and not empty");
@@ -98,27 +119,29 @@ fn listeners(element: &Element, problems: &mut Problems) {
             ListenerEvent::End => "end",
             ListenerEvent::Other(other) => other.as_str(),
         };
-        let takes = match &element.kind {
-            Kind::StartEvent | Kind::BoundaryEvent { .. } => listener.event == ListenerEvent::End,
-            Kind::ExclusiveGateway | Kind::ParallelGateway => listener.event == ListenerEvent::Start,
+        let (takes, by) = match &element.kind {
+            Kind::StartEvent => (listener.event == ListenerEvent::End, "start events"),
+            Kind::BoundaryEvent { .. } => (listener.event == ListenerEvent::End, "boundary events"),
+            Kind::ExclusiveGateway | Kind::ParallelGateway => {
+                (listener.event == ListenerEvent::Start, "gateway element")
+            }
             Kind::EndEvent
             | Kind::CatchEvent
             | Kind::ThrowEvent
             | Kind::Task(_)
             | Kind::SubProcess
-            | Kind::Other(_) => matches!(listener.event, ListenerEvent::Start | ListenerEvent::End),
+            | Kind::Other(_) => (matches!(listener.event, ListenerEvent::Start | ListenerEvent::End), "this element"),
         };
         if !takes {
-            problems
-                .add(&element.id, format!("Execution listeners of type '{event}' are not supported by this element"));
+            problems.add(&element.id, format!("Execution listeners of type '{event}' are not supported by {by}"));
         }
-        if !seen.insert((event, &listener.job_type)) {
-            let job_type = &listener.job_type;
-            let message = format!(
-                "Found duplicates based on eventType[{event}] and type[{job_type}]. Combination of eventType and type should be unique."
-            );
-            problems.add(&element.id, message);
-        }
+        *seen.entry((event, listener.job_type.as_str())).or_insert(0usize) += 1;
+    }
+    for ((event, job_type), count) in seen.into_iter().filter(|(_, count)| *count > 1) {
+        let message = format!(
+            "Found '{count}' duplicates based on eventType[{event}] and type[{job_type}], these combinations should be unique."
+        );
+        problems.add(&element.id, message);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Problems;
 use crate::model::{Element, EventDefinition, Kind, Process};
+use std::collections::BTreeMap;
 
 const NOT_SUPPORTED: &str = "Event definition of this type is not supported";
 
@@ -22,7 +23,7 @@ pub(super) fn end(process: &Process, element: &Element, problems: &mut Problems)
         problems.add(&element.id, "End events must not have outgoing sequence flows to other elements.");
     }
     if element.events.len() > 1 {
-        problems.add(&element.id, "Must have exactly one event definition");
+        problems.add(&element.id, "Must have at most one event definition");
     }
     for event in &element.events {
         match event {
@@ -34,9 +35,11 @@ pub(super) fn end(process: &Process, element: &Element, problems: &mut Problems)
                 }
                 Some(_) => {}
             },
-            EventDefinition::Timer { .. } | EventDefinition::Message { .. } | EventDefinition::Other(_) => {
-                problems.add(&element.id, NOT_SUPPORTED);
-            }
+            EventDefinition::Timer { .. } => problems.add(
+                &element.id,
+                "End events must be one of: none, error, message, terminate, signal, escalation or compensation",
+            ),
+            EventDefinition::Message { .. } | EventDefinition::Other(_) => problems.add(&element.id, NOT_SUPPORTED),
         }
     }
 }
@@ -65,18 +68,10 @@ pub(super) fn boundary(
     match event {
         EventDefinition::Error { code } => {
             if !interrupting {
-                problems.add(id, "Non-Interrupting events of this type are not allowed");
+                problems.add(id, "Non-Interrupting event of this type is not allowed");
             }
             if code.as_deref().is_some_and(|code| code.trim().starts_with('=')) {
                 problems.add(id, "Expected static error code, but found expression");
-            }
-            let twin = process.boundary_events(attached_to).find(|other| other.events.first() == Some(event));
-            if twin.is_some_and(|twin| twin.id != *id) {
-                let code = code.as_deref().unwrap_or_default();
-                problems.add(
-                    id,
-                    format!("Multiple error boundary events with the same error code '{code}' are not allowed"),
-                );
             }
         }
         EventDefinition::Terminate => {
@@ -85,5 +80,27 @@ pub(super) fn boundary(
         EventDefinition::Timer { .. } | EventDefinition::Message { .. } | EventDefinition::Other(_) => {
             problems.add(id, NOT_SUPPORTED)
         }
+    }
+}
+
+/// The rule of all the errors that are caught at one activity.
+pub(super) fn catches(process: &Process, activity: &Element, problems: &mut Problems) {
+    let mut codes: BTreeMap<&str, usize> = BTreeMap::new();
+    for event in process.boundary_events(&activity.id) {
+        if let Some(EventDefinition::Error { code }) = event.events.first() {
+            *codes.entry(code.as_deref().unwrap_or_default()).or_insert(0) += 1;
+        }
+    }
+    for code in codes.into_iter().filter(|(_, count)| *count > 1).map(|(code, _)| code) {
+        let message = if code.is_empty() {
+            "The same scope can not contain more than one error catch event without error code. An error catch event \
+             without error code catches all errors."
+                .to_owned()
+        } else {
+            format!(
+                "Multiple error catch events with the same error code '{code}' are not supported on the same scope."
+            )
+        };
+        problems.add(&activity.id, message);
     }
 }
