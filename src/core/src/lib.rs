@@ -23,6 +23,7 @@ pub mod plan;
 pub mod policy;
 pub mod proposal;
 pub mod reason;
+pub mod receipt;
 pub mod resolve;
 pub mod risk;
 pub mod sign;

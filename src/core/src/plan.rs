@@ -7,7 +7,7 @@ use crate::effects::EffectSignature;
 use crate::json::compute_hash;
 use crate::risk::Risk;
 use crate::tool::Reversibility;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What would happen, to what, by which tool, under which rules.
@@ -43,7 +43,7 @@ pub struct Plan {
 }
 
 /// The tool of a plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedTool {
     /// Its name.
