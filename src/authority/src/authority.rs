@@ -9,7 +9,7 @@ use crate::event::Event;
 use crate::executor::Executor;
 use crate::log_book::LogBook;
 use crate::mark::{HighWaterMark, Mark, Standing, standing};
-use crate::row::{Row, Run};
+use crate::row::{Claim, Row, Run};
 use crate::step::{Step, step};
 use crate::store::{Change, Disk, Headroom, Loaded, Remembered, Store, StoreError, With};
 use crate::world::{Epoch, References, StatusSink, drifted};
@@ -93,8 +93,12 @@ pub struct Authority {
     pub(crate) logs: LogBook,
     epoch: i64,
     standing: RwLock<Standing>,
+    /// The mark as it was written last.
+    written: tokio::sync::Mutex<Option<Mark>>,
     engine: RwLock<Option<String>>,
     live: Mutex<HashMap<String, Arc<Live>>>,
+    /// Instances whose runs were ended from outside.
+    pub(crate) strays: Mutex<Vec<Claim>>,
 }
 
 /// What only this process knows of a run that is going on.
@@ -144,8 +148,10 @@ impl Authority {
             logs,
             epoch,
             standing: RwLock::new(standing),
+            written: tokio::sync::Mutex::default(),
             engine: RwLock::default(),
             live: Mutex::default(),
+            strays: Mutex::default(),
         })
     }
 
@@ -165,8 +171,10 @@ impl Authority {
     /// contract for ever, since nobody knows what became of it.
     pub async fn accept(&self) -> Result<(), OpenError> {
         self.store.bar_present_runs(self.epoch).await?;
+        let mut written = self.written.lock().await;
         let mark = self.mark_now().await?;
         self.world.mark.write(self.store.id(), &mark).await?;
+        *written = Some(mark);
         *self.standing.write().unwrap_or_else(PoisonError::into_inner) = Standing::Current;
         Ok(())
     }
@@ -177,13 +185,19 @@ impl Authority {
         Ok(Mark { epoch: counters.epoch, redemptions: counters.redemptions, logs: self.logs.marks() })
     }
 
-    /// Writes the mark, unless the store is behind it.
+    /// Writes the mark, unless the store is behind it or it is written already.
     pub(crate) async fn write_mark(&self) -> Result<(), AuthorityError> {
         if self.restored().is_some() {
             return Ok(());
         }
+        // One at a time, so that an older mark never replaces a newer one.
+        let mut written = self.written.lock().await;
         let mark = self.mark_now().await.map_err(unavailable)?;
-        self.world.mark.write(self.store.id(), &mark).await.map_err(unavailable)
+        if written.as_ref() != Some(&mark) {
+            self.world.mark.write(self.store.id(), &mark).await.map_err(unavailable)?;
+            *written = Some(mark);
+        }
+        Ok(())
     }
 
     /// Which engine answers now.
@@ -212,6 +226,11 @@ impl Authority {
 
     pub(crate) fn live(&self, uid: &str) -> Arc<Live> {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).entry(uid.to_owned()).or_default().clone()
+    }
+
+    /// Nothing more will happen to that run.
+    pub(crate) fn forget(&self, uid: &str) {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 
     pub(crate) fn changed(&self, uid: &str, run: &Run) {

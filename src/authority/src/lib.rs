@@ -4,17 +4,27 @@
 //! back as fact.
 
 pub mod artifacts;
+mod attempts;
+pub mod authority;
 pub mod callers;
 pub mod client;
 pub mod clock;
+mod contract;
+pub mod driver;
+mod end;
 pub mod entropy;
 pub mod event;
 pub mod executor;
+pub mod export;
 mod files;
+mod log_book;
 pub mod mark;
 pub mod row;
+pub mod service;
 pub mod step;
+pub mod store;
 pub mod tls;
+pub mod world;
 
 /// The gRPC messages and service of `proto/authority.proto`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
@@ -22,5 +32,9 @@ pub mod proto {
     tonic::include_proto!("m87.authority.v1");
 }
 
-pub use client::{AuthorityClient, AuthorityError, Credentials, Denial, GrpcClient};
+pub use authority::{Authority, Options, World};
+pub use callers::Principal;
+pub use client::{AuthorityClient, AuthorityError, Credentials, Denial, GrpcClient, InProcess};
+pub use driver::{Driver, DriverOptions, Opened, RunRequest};
 pub use executor::{AttemptKind, AttemptOrder, Executor, ExecutorError, Handle};
+pub use service::Service;

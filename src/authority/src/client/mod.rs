@@ -4,9 +4,11 @@
 
 mod credentials;
 pub(crate) mod grpc;
+mod in_process;
 
 pub use credentials::{Credentials, CredentialsError};
 pub use grpc::GrpcClient;
+pub use in_process::InProcess;
 
 use crate::proto::{
     BriefReply, ContractReply, ExecuteReply, Job, PutArtifactReply, RecordReply, RecordRequest,

@@ -6,7 +6,7 @@ use crate::store::{self, Opening};
 use m87_core::actor::Actor;
 use m87_core::dossier::{Dossier, Named, Pinned, RunIdentity};
 use m87_core::json::{Document, compute_hash};
-use m87_core::log::Entry;
+use m87_core::log::LogEntry;
 use m87_core::policy::PolicySpec;
 use m87_core::proposal::Proposal;
 use m87_core::reason::Reason;
@@ -60,7 +60,7 @@ impl Driver {
         let actor_hash = compute_hash(&request.actor).map_err(invalid)?;
         let dossier = self.snapshot(request, &proposal_hash).await?;
         let uid = dossier.run.uid.clone();
-        let entry = Entry::Opened { run_uid: uid.clone(), proposal_hash: proposal_hash.clone() };
+        let entry = LogEntry::opened(&uid, &proposal_hash);
         let run = Run { dossier: Arc::new(dossier), row: Row::open(request.deadline_seconds) };
         let opening = Opening {
             epoch: authority.epoch(),

@@ -59,6 +59,9 @@ impl Driver {
                 Err(error) => tracing::warn!(%error, "runs cannot be looked after now"),
             }
             self.cancel_strays().await;
+            if let Err(error) = self.inner.authority.write_mark().await {
+                tracing::warn!(%error, "the high-water mark cannot be kept");
+            }
             if !self.pause(self.inner.authority.options.look).await {
                 return;
             }

@@ -27,7 +27,7 @@ pub(super) async fn execute(
     let job = request.job.clone().unwrap_or_default();
     let (_, loaded) = service.run_of(who, &job, &[JobType::Execute]).await?;
     let authority = &service.authority;
-    let uid = loaded.run.dossier.run.uid;
+    let uid = loaded.run.dossier.run.uid.clone();
     let until = Instant::now() + hold(request.wait_ms);
     let live = authority.live(&uid);
     loop {

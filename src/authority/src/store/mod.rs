@@ -15,7 +15,7 @@ pub use sqlite::SqliteStore;
 use crate::executor::AttemptKind;
 use crate::row::{Definition, Row, Run};
 use async_trait::async_trait;
-use m87_core::log::Entry;
+use m87_core::log::LogEntry;
 
 /// A database of runs. SQLite implements it; the trait asks for nothing that PostgreSQL could not do.
 #[async_trait]
@@ -55,7 +55,7 @@ pub trait Store: Send + Sync {
     async fn receipt(&self, uid: &str) -> Result<Option<StoredReceipt>, StoreError>;
 
     /// The log of a namespace, from that index on.
-    async fn log(&self, namespace_uid: &str, from: u64) -> Result<Vec<Entry>, StoreError>;
+    async fn log(&self, namespace_uid: &str, from: u64) -> Result<Vec<LogEntry>, StoreError>;
 
     /// Every namespace that has a log.
     async fn namespaces(&self) -> Result<Vec<String>, StoreError>;
@@ -105,7 +105,7 @@ pub struct Opening<'a> {
     /// `compute_hash` of the actor.
     pub actor_hash: &'a str,
     /// The log entry.
-    pub entry: &'a Entry,
+    pub entry: &'a LogEntry,
 }
 
 /// What came of inserting a run.
@@ -146,7 +146,7 @@ pub enum With<'a> {
     /// A memory entry.
     Memory(&'a Remembered),
     /// The receipt and its log entry.
-    Receipt(&'a StoredReceipt, &'a Entry),
+    Receipt(&'a StoredReceipt, &'a LogEntry),
 }
 
 /// Whose token it is.

@@ -9,7 +9,7 @@ use super::{
 use crate::executor::AttemptKind;
 use crate::row::{Definition, Row as RunRow, Run};
 use async_trait::async_trait;
-use m87_core::log::Entry;
+use m87_core::log::LogEntry;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous};
@@ -164,7 +164,7 @@ async fn append(
     transaction: &mut Transaction<'_, Sqlite>,
     namespace_uid: &str,
     run_uid: &str,
-    entry: &Entry,
+    entry: &LogEntry,
 ) -> Result<i64, StoreError> {
     let row = sqlx::query(
         "INSERT INTO log (namespace_uid, idx, run_uid, entry) SELECT ?, COALESCE(MAX(idx) + 1, 0), ?, ? FROM log WHERE namespace_uid = ? RETURNING idx",
@@ -331,7 +331,7 @@ impl Store for SqliteStore {
         row.map(|row| Ok(StoredReceipt { hash: row.try_get(0)?, envelope: row.try_get(1)? })).transpose()
     }
 
-    async fn log(&self, namespace_uid: &str, from: u64) -> Result<Vec<Entry>, StoreError> {
+    async fn log(&self, namespace_uid: &str, from: u64) -> Result<Vec<LogEntry>, StoreError> {
         let rows = sqlx::query("SELECT entry FROM log WHERE namespace_uid = ? AND idx >= ? ORDER BY idx")
             .bind(namespace_uid)
             .bind(i64::try_from(from).unwrap_or(i64::MAX))
