@@ -19,7 +19,7 @@ import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 
-/** The Java client over gRPC: its worker by poll and by push, with its own retries and heart of a service config. */
+/** The Java client over gRPC: its worker by poll and by push. */
 public final class Suite {
   interface Case {
     void run() throws Exception;
