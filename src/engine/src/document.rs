@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn integers_keep_their_64_bits_and_larger_ones_are_refused() {
         let text = r#"{"max":9223372036854775807,"min":-9223372036854775808,"s":"99999999999999999999\""}"#;
-        assert_eq!(Document::parse(text).unwrap().to_string(), text.replace("\\\"", "\\\""));
+        assert_eq!(Document::parse(text).unwrap().to_string(), text);
         for text in ["{\"a\":9223372036854775808}", "{\"a\":[1,{\"b\":-9223372036854775809}]}"] {
             assert!(Document::parse(text).unwrap_err().reason.contains("does not fit 64 bits"), "{text}");
         }

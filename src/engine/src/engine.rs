@@ -53,7 +53,8 @@ pub(crate) struct Inner {
     pub(crate) requests: mpsc::Sender<Request>,
     /// The state as of the last commit.
     pub(crate) committed: Arc<RwLock<State>>,
-    pub(crate) notices: broadcast::Sender<Notice>,
+    /// Held by the task, so that receivers learn of its end.
+    pub(crate) notices: broadcast::WeakSender<Notice>,
     pub(crate) streams: Streams,
     pub(crate) pollers: Pollers,
     pub(crate) stop: CancellationToken,
@@ -76,11 +77,12 @@ impl Engine {
             None => (None, State::default(), options.id.map_or_else(draw_id, Ok)?),
         };
         let (requests, taken) = mpsc::channel(QUEUED);
+        let notices = broadcast::Sender::new(NOTICES);
         let inner = Inner {
             id,
             requests,
             committed: Arc::new(RwLock::new(state.clone())),
-            notices: broadcast::Sender::new(NOTICES),
+            notices: notices.downgrade(),
             streams: Streams::default(),
             pollers: Pollers::default(),
             stop: CancellationToken::new(),
@@ -93,7 +95,7 @@ impl Engine {
             clocks: Clocks::new(options.clock),
             requests: taken,
             committed: Arc::clone(&inner.committed),
-            notices: inner.notices.clone(),
+            notices,
             streams: inner.streams.clone(),
             pollers: inner.pollers.clone(),
             stop: inner.stop.clone(),
@@ -244,10 +246,11 @@ impl Engine {
         self.inner.committed.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What ends, gets stuck or is freed from now on. Who lags far behind misses notices and is told so; then read
+    /// What ends, gets stuck or is freed from now on, until the engine stops. Who lags far behind misses notices and is told so; then read
     /// [`Engine::instance`] and [`Engine::incidents`] again.
     pub fn notices(&self) -> broadcast::Receiver<Notice> {
-        self.inner.notices.subscribe()
+        let sender = self.inner.notices.upgrade().unwrap_or_else(|| broadcast::Sender::new(1));
+        sender.subscribe()
     }
 
     /// Stops after the commands that were taken; what comes later is refused as unavailable. Returns once the journal is

@@ -155,7 +155,7 @@ impl Journal {
         let path = self.folder.join("journal.db");
         loop {
             let rows = sqlx::query(
-                "SELECT position, version, checksum, events FROM journal WHERE position > ?1 ORDER BY position LIMIT 64",
+                "SELECT position, version, checksum, events FROM journal WHERE position > ?1 ORDER BY position LIMIT 16",
             )
             .bind(self.position)
             .fetch_all(&mut self.connection)

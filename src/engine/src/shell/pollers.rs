@@ -27,9 +27,4 @@ impl Pollers {
             notify.notify_one();
         }
     }
-
-    /// Everybody is to look again.
-    pub(crate) fn wake_all(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|notify| notify.notify_waiters());
-    }
 }

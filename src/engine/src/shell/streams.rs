@@ -11,9 +11,9 @@ use crate::machine::{ActivatedJob, StreamRequest};
 /// Jobs that may be on their way to one subscriber; beyond that it is passed over.
 const IN_FLIGHT: usize = 64;
 
-/// The open streams by job type.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Streams(Arc<Mutex<HashMap<String, Ring>>>);
+/// The open streams by job type; `None` once the engine has stopped.
+#[derive(Debug, Clone)]
+pub(crate) struct Streams(Arc<Mutex<Option<HashMap<String, Ring>>>>);
 
 type Ring = VecDeque<(StreamRequest, mpsc::Sender<ActivatedJob>)>;
 
@@ -23,18 +23,26 @@ pub(crate) struct Place {
     pub(crate) permit: OwnedPermit<ActivatedJob>,
 }
 
+impl Default for Streams {
+    fn default() -> Self {
+        Self(Arc::new(Mutex::new(Some(HashMap::new()))))
+    }
+}
+
 impl Streams {
-    /// Opens a stream.
+    /// Opens a stream; it ends at once if the engine has stopped.
     pub(crate) fn open(&self, request: StreamRequest) -> mpsc::Receiver<ActivatedJob> {
         let (sender, receiver) = mpsc::channel(IN_FLIGHT);
-        let mut by_type = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        by_type.entry(request.job_type.clone()).or_default().push_back((request, sender));
+        if let Some(by_type) = self.0.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+            by_type.entry(request.job_type.clone()).or_default().push_back((request, sender));
+        }
         receiver
     }
 
     /// The next stream of the type that has room for a job.
     pub(crate) fn place(&self, job_type: &str) -> Option<Place> {
-        let mut by_type = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let by_type = open.as_mut()?;
         let ring = by_type.get_mut(job_type)?;
         let mut found = None;
         for _ in 0..ring.len() {
@@ -55,8 +63,8 @@ impl Streams {
         found
     }
 
-    /// Ends every stream.
+    /// Ends every stream, those to come too.
     pub(crate) fn close(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }

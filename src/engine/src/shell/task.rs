@@ -49,8 +49,6 @@ pub(crate) struct Task {
 impl Task {
     /// Works until the engine is stopped or every handle is gone.
     pub(crate) async fn run(mut self) {
-        // However this ends: who waits for it must not wait for ever.
-        let _stopped = self.stopped.clone().drop_guard();
         loop {
             // Jobs to take back do not hurry a journal that cannot be written.
             let idle = self.queue.is_empty() && (self.returned.is_empty() || self.in_doubt);
@@ -63,7 +61,6 @@ impl Task {
                         self.queue.push_back(request);
                     }
                     self.streams.close();
-                    self.pollers.wake_all();
                     if self.queue.is_empty() {
                         break;
                     }
@@ -110,14 +107,13 @@ impl Task {
         round.take_back(&returned);
         round.take(&mut self.queue);
         round.offer(&self.streams);
-        if let (Some(journal), false) = (&mut self.journal, round.batch.is_empty()) {
-            if let Err(error) = journal.append(&round.batch).await {
-                tracing::error!(%error, "the journal cannot be written; commands are refused until it can");
-                self.in_doubt = true;
-                self.returned = returned;
-                round.refuse(&unavailable(&error.to_string()));
-                return;
-            }
+        if let Some(journal) = self.journal.as_mut().filter(|_| !round.batch.is_empty())
+            && let Err(error) = journal.append(&round.batch).await
+        {
+            tracing::error!(%error, "the journal cannot be written; commands are refused until it can");
+            self.in_doubt = true;
+            self.returned = returned;
+            return round.refuse(&unavailable(&error.to_string()));
         }
         self.state = round.state.clone();
         *self.committed.write().unwrap_or_else(PoisonError::into_inner) = self.state.clone();
@@ -167,6 +163,15 @@ impl Task {
         if let Err(error) = taken.and_then(|(position, bytes)| journal.snapshot_taken(position, bytes)) {
             tracing::warn!(%error, "no snapshot was taken; the journal is kept whole");
         }
+    }
+}
+
+/// However the task ends: who waits for it must not wait for ever.
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.streams.close();
+        self.stop.cancel();
+        self.stopped.cancel();
     }
 }
 

@@ -147,7 +147,7 @@ async fn endings_and_incidents_are_told() {
     engine.fail_job(job.key, 0, 0, "broken".into(), Document::default()).await.unwrap();
     let Notice::Raised(incident) = notices.recv().await.unwrap() else { panic!() };
     assert_eq!((incident.instance, incident.message.as_str()), (created.instance, "broken"));
-    assert_eq!(engine.incidents(), [incident.clone()]);
+    assert_eq!(engine.incidents(), std::slice::from_ref(&incident));
     engine.update_retries(job.key, 1).await.unwrap();
     engine.resolve_incident(incident.key).await.unwrap();
     let resolved = Notice::Resolved { incident: incident.key, instance: created.instance };
@@ -165,6 +165,7 @@ async fn a_stopped_engine_refuses_and_another_one_goes_on_from_its_journal() {
     first.deploy(vec![resource("p.bpmn", &one_task("p"))]).await.unwrap();
     let created = first.create_instance(latest()).await.unwrap();
     let mut jobs = first.subscribe(stream("w", 5_000));
+    let mut notices = first.notices();
     let poll = tokio::spawn({
         let engine = first.clone();
         async move { engine.poll(activate("other", 1), LATER).await }
@@ -175,6 +176,8 @@ async fn a_stopped_engine_refuses_and_another_one_goes_on_from_its_journal() {
     assert!(poll.await.unwrap().unwrap_or_default().is_empty());
     let rejection = first.create_instance(latest()).await.unwrap_err();
     assert_eq!(rejection.kind, RejectionKind::Unavailable);
+    assert!(first.subscribe(stream("w", 5_000)).next_job().await.is_none());
+    assert!(first.notices().recv().await.is_err() && notices.recv().await.is_err());
 
     let second = Engine::open(options).await.unwrap();
     assert_eq!((second.id(), second.committed()), (first.id(), first.committed()));
