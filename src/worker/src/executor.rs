@@ -1,8 +1,7 @@
 //! The authority's [`Executor`] on one machine: each attempt is a process of its own, `m87 exec`, that outlives the
 //! authority, with a private folder for its credentials, its log and its work.
 
-use crate::exec::WORK_FOLDER;
-use crate::sandbox::folder::make_private;
+use crate::sandbox::folder;
 use crate::sandbox::process::{Identity, Stat};
 use async_trait::async_trait;
 use m87_authority::{AttemptKind, AttemptOrder, Executor, ExecutorError, Handle};
@@ -14,6 +13,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
+use tokio::process::Child;
 
 /// How long a process that was killed, and the shim that it leaves, may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -50,12 +50,22 @@ impl LocalExecutor {
         Self { program: program.into(), ..self }
     }
 
-    fn spawn(&self, order: &AttemptOrder) -> Result<(tokio::process::Child, Started), ExecutorError> {
+    fn start_in_folder(&self, order: &AttemptOrder) -> Result<(Child, Started), ExecutorError> {
         let name = folder_name(order)?;
         let folder = self.root.join(&name);
         std::fs::create_dir_all(&self.root).map_err(at(&self.root))?;
-        // Whoever finds it there has been started before, and may have an effect: never twice.
-        make_private(&folder).map_err(at(&folder))?;
+        // Who finds it there was started before, and may have an effect: never twice.
+        folder::make_private(&folder).map_err(at(&folder))?;
+        match self.spawn(order, &folder) {
+            Ok((child, process)) => Ok((child, Started { folder: name, process })),
+            Err(error) => {
+                let _ = folder::remove(&folder);
+                Err(error)
+            }
+        }
+    }
+
+    fn spawn(&self, order: &AttemptOrder, folder: &Path) -> Result<(Child, Identity), ExecutorError> {
         let credentials = folder.join("credentials");
         order.credentials.write(&credentials).map_err(failed)?;
         let log_file = folder.join("log");
@@ -69,7 +79,7 @@ impl LocalExecutor {
             .arg("--credentials")
             .arg(&credentials)
             .arg("--work")
-            .arg(&folder)
+            .arg(folder)
             .arg("--report-grace")
             .arg(self.report_grace.as_secs().to_string())
             .env_clear()
@@ -82,10 +92,14 @@ impl LocalExecutor {
             AttemptKind::Tool => command.arg("--contract").arg(&order.contract_id),
             AttemptKind::Validation => command.arg("--validation"),
         };
-        let child = tokio::process::Command::from(command).spawn().map_err(failed)?;
-        let stat = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Stat::of);
-        let stat = stat.ok_or_else(|| failed("/proc does not show the process that was started"))?;
-        Ok((child, Started { folder: name, process: stat.into() }))
+        let mut child = tokio::process::Command::from(command).spawn().map_err(failed)?;
+        match child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Stat::of) {
+            Some(stat) => Ok((child, stat.into())),
+            None => {
+                let _ = child.start_kill();
+                Err(failed("/proc does not show the process that was started"))
+            }
+        }
     }
 }
 
@@ -105,7 +119,7 @@ fn folder_name(order: &AttemptOrder) -> Result<String, ExecutorError> {
 impl Executor for LocalExecutor {
     async fn start(&self, order: &AttemptOrder) -> Result<Handle, ExecutorError> {
         let (this, order) = (self.clone(), order.clone());
-        let spawned = tokio::task::spawn_blocking(move || this.spawn(&order));
+        let spawned = tokio::task::spawn_blocking(move || this.start_in_folder(&order));
         let (mut child, started) = spawned.await.map_err(failed)??;
         // Nobody needs its exit status, but while this process lives somebody has to take it.
         tokio::spawn(async move { child.wait().await });
@@ -123,7 +137,7 @@ impl Executor for LocalExecutor {
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
             // The shim ends the tool when it finds `exec` gone; until then the tool may still write.
-            let error = match (started.process.lives(), remove(&folder)) {
+            let error = match (started.process.lives(), folder::remove(&folder)) {
                 (false, Ok(())) => return Ok(()),
                 (true, _) => failed("the process is still there"),
                 (false, Err(error)) => at(&folder)(error),
@@ -150,17 +164,6 @@ fn end(process: Identity) -> Result<(), ExecutorError> {
         Ok(_) | Err(rustix::io::Errno::SRCH) => Ok(()),
         Err(error) => Err(failed(error)),
     }
-}
-
-/// The work first: what a tool left there may take a while, and the rest still says whose it is.
-fn remove(folder: &Path) -> std::io::Result<()> {
-    for path in [&folder.join(WORK_FOLDER), folder] {
-        match std::fs::remove_dir_all(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
-    }
-    Ok(())
 }
 
 fn parse(handle: &Handle) -> Result<Started, ExecutorError> {

@@ -89,7 +89,8 @@ impl ExecError {
     }
 }
 
-/// What `m87 exec` does, over gRPC.
+/// What `m87 exec` does, over gRPC. To be called before this process has opened anything of its own (a runtime, a log):
+/// whatever is open by then is taken for inherited, and closed.
 pub fn main_exec(args: &ExecArgs) -> Result<(), ExecError> {
     crate::sandbox::close_inherited(&[]).map_err(ExecError::system("cannot close inherited files"))?;
     let credentials = Credentials::read(&args.credentials)?;
@@ -160,9 +161,7 @@ impl Attempt<'_> {
 
     fn clear(&self) {
         self.forget_credentials();
-        if let Err(error) = std::fs::remove_dir_all(self.work)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
+        if let Err(error) = folder::remove(self.work) {
             tracing::warn!(folder = %self.work.display(), %error, "the work folder could not be removed");
         }
     }

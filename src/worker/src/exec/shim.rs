@@ -5,7 +5,7 @@ use crate::shim::link::{self, Done, Go, Said};
 use m87_core::evidence::{Ended, LimitKind};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -19,6 +19,7 @@ const KILLED: i32 = 9;
 
 /// A shim that waits for its order.
 pub(super) struct Shim {
+    process: Child,
     link: UnixStream,
 }
 
@@ -26,8 +27,7 @@ impl Shim {
     /// Starts it: this very program, which stays the same even if its file is replaced meanwhile.
     pub(super) fn start() -> std::io::Result<Self> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-        // Its end is learnt from the socket, and it is reaped with all other descendants.
-        Command::new("/proc/self/exe")
+        let process = Command::new("/proc/self/exe")
             .arg0("m87")
             .arg("shim")
             .env_clear()
@@ -35,7 +35,7 @@ impl Shim {
             .stdout(Stdio::null())
             .spawn()?;
         ours.set_nonblocking(true)?;
-        Ok(Self { link: UnixStream::from_std(ours)? })
+        Ok(Self { process, link: UnixStream::from_std(ours)? })
     }
 
     /// "Go". Returns when the command and all its descendants are gone, whoever ended them.
@@ -43,8 +43,9 @@ impl Shim {
         let started = Instant::now();
         let limit = Duration::from_secs(u64::try_from(go.limits.seconds).unwrap_or(0)) + SHIM_GRACE;
         let said = tokio::time::timeout(limit, self.converse(go)).await;
-        // Closing the socket ends a shim that is still there; so does what follows, with what it left.
-        drop(self);
+        // It has nothing more to do; and what it may have left falls to this process with its end.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
         let survivors = family::end_all(PATIENCE).err();
         let here = |ended, output: String| Done {
             ended,

@@ -1,6 +1,7 @@
 //! A folder that a tool writes into: made private, measured without being led astray, read without following links.
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags};
+use std::ffi::CString;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -99,6 +100,60 @@ pub fn bytes_below(folder: &Path) -> Option<u64> {
         }
     }
     Some(total)
+}
+
+/// Removes the folder and all that is in it, however deep, and whatever its owner may do with it. Nobody may be at work
+/// in it any more. No error if it is not there.
+///
+/// What is nested is moved up before it is looked into: so neither the length of a path nor the number of open files
+/// is a bound.
+pub fn remove(path: &Path) -> std::io::Result<()> {
+    let root = match open(path) {
+        Ok(root) => root,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    rustix::fs::chmodat(rustix::fs::CWD, path, Mode::RWXU, AtFlags::empty())?;
+    let mut moved = 0_u64;
+    let mut waiting = empty(&root, &root, &mut moved)?;
+    while let Some(name) = waiting.pop() {
+        rustix::fs::chmodat(&root, &*name, Mode::RWXU, AtFlags::empty())?;
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let folder = rustix::fs::openat(&root, &*name, flags, Mode::empty())?;
+        waiting.extend(empty(&folder, &root, &mut moved)?);
+        rustix::fs::unlinkat(&root, &*name, AtFlags::REMOVEDIR)?;
+    }
+    std::fs::remove_dir(path)
+}
+
+/// Unlinks everything in the folder but its folders, which are moved into the root; answers with their names there.
+fn empty(folder: &OwnedFd, root: &OwnedFd, moved: &mut u64) -> std::io::Result<Vec<CString>> {
+    let readable =
+        rustix::fs::openat(folder, ".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let names: Vec<CString> = rustix::fs::Dir::new(readable)?
+        .map(|entry| entry.map(|entry| entry.file_name().to_owned()))
+        .collect::<Result<_, _>>()?;
+    let mut folders = Vec::new();
+    for name in names.iter().filter(|name| !matches!(name.to_bytes(), b"." | b"..")) {
+        let stat = rustix::fs::statat(folder, &**name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            rustix::fs::unlinkat(folder, &**name, AtFlags::empty())?;
+            continue;
+        }
+        // To be moved, a folder must be writable: its entry ".." changes.
+        rustix::fs::chmodat(folder, &**name, Mode::RWXU, AtFlags::empty())?;
+        let free = loop {
+            *moved += 1;
+            let free = CString::new(format!("moved-{moved}"))?;
+            match rustix::fs::renameat_with(folder, &**name, root, &*free, RenameFlags::NOREPLACE) {
+                Ok(()) => break free,
+                Err(rustix::io::Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
+        folders.push(free);
+    }
+    Ok(folders)
 }
 
 /// It was there a moment ago: the tool is at work.

@@ -1,7 +1,7 @@
 //! Whichever of the three processes dies, nothing of the tool goes on, and nothing is run twice.
 
 use super::support::*;
-use m87_core::evidence::Ended;
+use m87_core::evidence::{Ended, ExecutionReport, LimitKind};
 use rustix::process::{Pid, Signal};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -49,19 +49,12 @@ fn the_shim_killed_takes_the_tool_with_it_and_exec_says_so() {
 
 #[test]
 fn the_tool_killed_is_told_and_its_daemons_die() {
-    let mark = mark();
-    let mut attempt = Attempt::of_tool(&tool(&format!("(setsid sleep {mark} &); exec sleep {mark}")));
-    eventually("the tool starts", || processes_with(&mark).len() == 2);
-    let leader = processes_with(&mark).into_iter().find(|pid| {
-        let parent = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        parent.rsplit_once(')').unwrap().1.split_whitespace().nth(1) == Some(&attempt.shim().to_string())
-            && std::fs::read_to_string(format!("/proc/{pid}/environ")).is_ok()
-    });
-    // The daemon is the shim's child too by now; the tool itself is the one that was there first.
-    kill(leader.into_iter().chain(processes_with(&mark)).min().unwrap());
-    let report = attempt.report();
-    assert!(matches!(report.ended, Ended::Signalled(9)), "{:?}", report.ended);
-    assert_eq!(processes_with(&mark), [0_i32; 0]);
+    let (own, daemon) = (mark(), mark());
+    let mut attempt = Attempt::of_tool(&tool(&format!("(setsid sleep {daemon} &); exec sleep {own}")));
+    eventually("both start", || processes_with(&own).len() == 1 && processes_with(&daemon).len() == 1);
+    kill(processes_with(&own)[0]);
+    assert_eq!(attempt.report().ended, Ended::Signalled(9));
+    assert_eq!(processes_with(&daemon), [0_i32; 0]);
 }
 
 #[test]
@@ -163,4 +156,56 @@ fn the_end_of_its_starter_does_not_end_it() {
     assert_eq!(session.as_raw_nonzero().get(), attempt.exec());
     assert_ne!(session, rustix::process::getsid(None).unwrap());
     assert_eq!(attempt.report().ended, Ended::Exited(0));
+}
+
+/// Kills one of the processes at one moment after another; whatever the moment, the effect is had at most once, a
+/// report of success is true, and nothing of the tool stays.
+fn killed_at_any_moment(victim: impl Fn(&Attempt) -> Option<i32>) {
+    let mut effects = 0;
+    for moment in 0..20 {
+        let (mark, scratch) = (mark(), tempfile::tempdir().unwrap());
+        let effect = scratch.path().join("effect");
+        let order = tool(&format!("echo x >> {}; (setsid sleep {mark} &); exec true", effect.display()));
+        let mut attempt = Attempt::of_tool(&order);
+        std::thread::sleep(Duration::from_millis(moment * 4));
+        if let Some(pid) = victim(&attempt).and_then(Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+        attempt.wait();
+        eventually("all of the tool dies", || processes_with(&mark).is_empty());
+        let report = attempt.report_text().map(|text| serde_json::from_str::<ExecutionReport>(&text).unwrap().ended);
+        match (report, lines(&effect)) {
+            (Some(Ended::Exited(0)), 1) => effects += 1,
+            (None | Some(Ended::Signalled(9)), 0 | 1) => {}
+            other => panic!("{other:?}"),
+        }
+        assert!(attempt.calls("redeem").len() <= 1);
+    }
+    println!("{effects} of 20 were over before they were killed");
+}
+
+#[test]
+fn exec_killed_at_any_moment_has_the_effect_at_most_once() {
+    killed_at_any_moment(|attempt| Some(attempt.exec()));
+}
+
+#[test]
+fn the_shim_killed_at_any_moment_has_the_effect_at_most_once() {
+    killed_at_any_moment(|attempt| attempt.children().first().copied());
+}
+
+#[test]
+fn a_tool_that_kills_or_stops_its_shim_gains_nothing() {
+    let mark = mark();
+    let script = |signal: &str| {
+        format!(
+            "(setsid sleep {mark} &); shim=$PPID; setsid sh -c \"kill -{signal} $shim; sleep {mark}\" & sleep {mark}"
+        )
+    };
+    let report = run(&limited(&script("KILL"), |limits| limits.seconds = 1));
+    assert_eq!(report.ended, Ended::Signalled(9));
+    assert_eq!(processes_with(&mark), [0_i32; 0]);
+    let report = run(&limited(&script("STOP"), |limits| limits.seconds = 1));
+    assert_eq!(report.ended, Ended::Limit(LimitKind::Seconds));
+    assert_eq!(processes_with(&mark), [0_i32; 0]);
 }

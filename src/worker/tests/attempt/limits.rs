@@ -115,6 +115,26 @@ fn a_fork_bomb_of_daemons_is_caught_up_with() {
 }
 
 #[test]
+fn a_user_without_rights_is_limited_and_served_alike() {
+    let mark = mark();
+    let script = "id -u; cat $M87_INPUT > $M87_OUTPUT/result; grep processes /proc/self/limits";
+    let mut attempt = Attempt::unprivileged(&tool(script));
+    let report = attempt.report();
+    assert_eq!(report.ended, Ended::Exited(0), "{}", report.output);
+    assert!(report.artifact.is_some() && !report.output.starts_with("0\n"), "{}", report.output);
+    assert!(report.output.contains("Max processes") && !report.output.contains("unlimited"), "{}", report.output);
+
+    // What it closes against us cannot be counted, and is removed all the same.
+    let mut attempt = Attempt::unprivileged(&tool("mkdir -p a/b; touch a/b/c; chmod 0 a/b a"));
+    assert_eq!(attempt.report().ended, Ended::Limit(LimitKind::OutputBytes));
+    assert!(!attempt.folder("work").exists());
+
+    let mut attempt = Attempt::unprivileged(&tool(&bomb("setsid sh ./bomb $n", &mark)));
+    assert_eq!(attempt.report().ended, Ended::Limit(LimitKind::Processes));
+    assert_eq!(processes_with(&mark), [0_i32; 0]);
+}
+
+#[test]
 fn daemons_do_not_outlive_the_tool_that_left_them() {
     let mark = mark();
     // A double fork into a session of its own, with the output held open; then the tool ends well.

@@ -5,6 +5,7 @@ use m87_core::contract::{ValidationOrder, WorkOrder};
 use m87_core::evidence::{Ended, ExecutionReport, ValidationReport};
 use m87_core::tool::{Command as ToolCommand, CommandLimits, Run, Validation};
 use serde_json::{Value, json};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -100,7 +101,17 @@ impl Attempt {
         Self::start(order, &["--contract", CONTRACT], prepare)
     }
 
+    /// As a user without rights, where the tests run as root; else as who we are.
+    pub fn unprivileged(order: &WorkOrder) -> Self {
+        let user = rustix::process::getuid().is_root().then_some(65_534);
+        Self::start_as(user, order, &["--contract", CONTRACT], |_| ())
+    }
+
     fn start(order: &impl serde::Serialize, task: &[&str], prepare: impl FnOnce(&Path)) -> Self {
+        Self::start_as(None, order, task, prepare)
+    }
+
+    fn start_as(user: Option<u32>, order: &impl serde::Serialize, task: &[&str], prepare: impl FnOnce(&Path)) -> Self {
         let root = tempfile::tempdir().unwrap();
         let authority = root.path().join("authority");
         let folder = root.path().join("attempt");
@@ -112,7 +123,14 @@ impl Attempt {
         prepare(&authority);
         let credentials = folder.join("credentials");
         credentials_of(&authority).write(&credentials).unwrap();
-        let child = Command::new(env!("CARGO_BIN_EXE_m87-worker-harness"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_m87-worker-harness"));
+        if let Some(user) = user {
+            for path in [root.path(), &authority, &authority.join("order.json"), &folder, &credentials] {
+                std::os::unix::fs::chown(path, Some(user), Some(user)).unwrap();
+            }
+            command.uid(user).gid(user);
+        }
+        let child = command
             .args(["exec", "--credentials"])
             .arg(&credentials)
             .arg("--work")
@@ -157,19 +175,15 @@ impl Attempt {
 
     /// The pid of its shim: the one child of `exec` while no tool was orphaned.
     pub fn shim(&self) -> i32 {
-        let exec = self.exec();
-        let entries =
-            std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        let children: Vec<i32> = entries
-            .filter(|pid: &i32| {
-                let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-                let parent =
-                    stat.rsplit_once(')').and_then(|(_, tail)| tail.split_whitespace().nth(1)?.parse::<i32>().ok());
-                parent == Some(exec)
-            })
-            .collect();
+        let children = self.children();
         assert_eq!(children.len(), 1, "{children:?}");
         children[0]
+    }
+
+    /// The children of `exec`.
+    pub fn children(&self) -> Vec<i32> {
+        let exec = self.exec();
+        m87_worker::sandbox::process::Stat::all().filter(|stat| stat.parent == exec).map(|stat| stat.pid).collect()
     }
 
     /// The calls that the authority heard, one line each.

@@ -100,3 +100,27 @@ fn private_folders_and_read_only_files_are_so_and_replace_nothing() {
     assert!(write_read_only(&file, b"other").is_err());
     assert_eq!(std::fs::read(&file).unwrap(), b"{}");
 }
+
+#[test]
+fn a_folder_is_removed_whatever_was_made_of_it() {
+    let outer = tempfile::tempdir().unwrap();
+    let path = outer.path().join("work");
+    make_private(&path).unwrap();
+    let mut handle = open(&path).unwrap();
+    // More levels than there may be open files, and longer than any path.
+    for level in 0..1200 {
+        let name = if level % 3 == 0 { "moved-1" } else { "d" };
+        rustix::fs::mkdirat(&handle, name, Mode::RWXU).unwrap();
+        let below = rustix::fs::openat(&handle, name, OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        rustix::fs::mkdirat(&below, "closed", Mode::empty()).unwrap();
+        rustix::fs::mknodat(&below, "fifo", FileType::Fifo, Mode::empty(), 0).unwrap();
+        rustix::fs::symlinkat("/etc", &below, "link").unwrap();
+        handle = below;
+    }
+    drop(handle);
+    remove(&path).unwrap();
+    assert!(!path.exists() && Path::new("/etc/passwd").exists());
+    remove(&path).unwrap();
+    symlink("/etc", &path).unwrap();
+    assert!(remove(&path).is_err(), "a link is not a folder");
+}
