@@ -126,6 +126,12 @@ mod tests {
     }
 
     #[test]
+    fn nobody_to_ask_is_not_a_no() {
+        assert_eq!(Status::from(Unidentified::Unknown).code(), tonic::Code::Unauthenticated);
+        assert_eq!(Status::from(Unidentified::Unavailable("down".into())).code(), tonic::Code::Unavailable);
+    }
+
+    #[test]
     fn an_empty_or_foreign_authorization_header_is_no_token() {
         for (header, token) in [
             ("Bearer abc", Some("abc")),

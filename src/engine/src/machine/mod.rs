@@ -19,6 +19,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 mod variables;
+mod views;
 
 use m87_core::time::Timestamp;
 

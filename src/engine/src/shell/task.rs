@@ -176,10 +176,7 @@ impl Drop for Task {
 }
 
 fn unavailable(reason: &str) -> Rejection {
-    Rejection::request(
-        RejectionKind::Unavailable,
-        format!("the journal cannot be written: {reason}; nothing was changed"),
-    )
+    Rejection::request(RejectionKind::Unavailable, format!("the journal cannot be written: {reason}; try again later"))
 }
 
 impl Request {

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use m87_zeebe::{BackOff, Client, Handler, Job, JobWorker, Outcome, WorkerOptions};
+
 use super::*;
 
 const fn ms(milliseconds: u64) -> Duration {
@@ -155,18 +157,27 @@ async fn a_gateway_that_closes_ends_polls_empty_and_streams_as_unavailable() {
     engine.stop().await;
 }
 
+struct Done;
+
+#[async_trait::async_trait]
+impl Handler for Done {
+    async fn handle(&self, _: Job) -> Outcome {
+        tokio::time::sleep(ms(10)).await;
+        Outcome::Complete(serde_json::json!({ "done": true }))
+    }
+}
+
+async fn all_done(engine: &Engine) {
+    let ended = async {
+        while engine.committed().running() > 0 {
+            tokio::time::sleep(ms(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), ended).await.expect("all are done");
+}
+
 #[tokio::test]
 async fn a_worker_of_our_own_works_through_polls_and_pushes() {
-    use m87_zeebe::{Client, Handler, Job, JobWorker, Outcome, WorkerOptions};
-
-    struct Done;
-    #[async_trait::async_trait]
-    impl Handler for Done {
-        async fn handle(&self, _: Job) -> Outcome {
-            Outcome::Complete(serde_json::json!({ "done": true }))
-        }
-    }
-
     let (engine, mut gateway) = open().await;
     deploy(&mut gateway, "p", "work").await;
     for _ in 0..50 {
@@ -179,13 +190,56 @@ async fn a_worker_of_our_own_works_through_polls_and_pushes() {
     for _ in 0..50 {
         create(&mut gateway, "p").await;
     }
-    let all_done = async {
-        while engine.committed().running() > 0 {
-            tokio::time::sleep(ms(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), all_done).await.expect("all are done");
+    all_done(&engine).await;
     stop.cancel();
     worker.await.unwrap();
+    engine.stop().await;
+}
+
+#[tokio::test]
+async fn a_worker_outlives_the_engine_and_goes_on_where_it_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = || EngineOptions { data: Some(folder.path().into()), ..EngineOptions::default() };
+    let engine = Engine::open(options()).await.unwrap();
+    let mut gateway = GatewayClient::new(engine.channel(Caller::Anonymous));
+    deploy(&mut gateway, "p", "work").await;
+    for _ in 0..60 {
+        create(&mut gateway, "p").await;
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let client = Client::new(m87_zeebe::connect(&address.to_string(), m87_zeebe::Tls::Plain).unwrap());
+    let options_of_worker = WorkerOptions {
+        timeout: ms(2_000),
+        max_jobs: 4,
+        back_off: BackOff { first: ms(10), cap: ms(200) },
+        ..WorkerOptions::new("own")
+    };
+    let stop = CancellationToken::new();
+    let worker = JobWorker::new(client, options_of_worker).handle("work", Arc::new(Done));
+    let worker = tokio::spawn(worker.run(stop.clone()));
+
+    let (mut engine, mut listener) = (engine, listener);
+    for _ in 0..3 {
+        let (served, closing) = (engine.clone(), CancellationToken::new());
+        let token = closing.clone();
+        let serving = tokio::spawn(async move {
+            served.serve(listener, Protection::PlainOnLoopback, Arc::new(Open), token).await
+        });
+        tokio::time::sleep(ms(60)).await;
+        engine.stop().await;
+        serving.await.unwrap().unwrap();
+        assert!(engine.committed().running() > 0, "it was stopped in the middle");
+        engine = Engine::open(options()).await.unwrap();
+        listener = TcpListener::bind(address).await.unwrap();
+    }
+    let served = engine.clone();
+    let closing = stop.clone();
+    let serving =
+        tokio::spawn(async move { served.serve(listener, Protection::PlainOnLoopback, Arc::new(Open), closing).await });
+    all_done(&engine).await;
+    stop.cancel();
+    worker.await.unwrap();
+    serving.await.unwrap().unwrap();
     engine.stop().await;
 }
