@@ -12,7 +12,7 @@ use crate::mark::{HighWaterMark, Mark, Standing, standing};
 use crate::row::{Claim, Row, Run};
 use crate::step::{Step, step};
 use crate::store::{Change, Disk, Headroom, Loaded, Remembered, Store, StoreError, With};
-use crate::world::{Epoch, References, StatusSink, drifted};
+use crate::world::{Checkpoints, Epoch, References, StatusSink, drifted};
 use m87_core::lane::JobType;
 use m87_core::sign::SigningKey;
 use std::collections::HashMap;
@@ -38,6 +38,8 @@ pub struct World {
     pub status: Arc<dyn StatusSink>,
     /// How much room there is.
     pub disk: Arc<dyn Disk>,
+    /// Where checkpoints are published.
+    pub checkpoints: Arc<dyn Checkpoints>,
 }
 
 /// The authority's own settings.
@@ -57,13 +59,11 @@ pub struct Options {
     pub ca_pem: String,
     /// Where attempts find this authority's address.
     pub address_file: PathBuf,
-    /// Where signed checkpoints are published, one file for each namespace; outside the store.
-    pub checkpoints: PathBuf,
 }
 
 impl Options {
     /// The usual times; the rest has no usual value.
-    pub fn new(ca_pem: String, address_file: PathBuf, checkpoints: PathBuf) -> Self {
+    pub fn new(ca_pem: String, address_file: PathBuf) -> Self {
         Self {
             start_limit: Duration::from_secs(120),
             report_margin: Duration::from_secs(60),
@@ -72,7 +72,6 @@ impl Options {
             headroom: Headroom::default(),
             ca_pem,
             address_file,
-            checkpoints,
         }
     }
 }

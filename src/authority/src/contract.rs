@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// What the authority has looked up to judge whether a contract may be issued or redeemed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// What is pinned is no longer what the references say.
     pub drifted: bool,
     /// There is room to seal what already runs, and this.
@@ -28,7 +28,7 @@ pub struct Facts {
 }
 
 /// Why no contract is issued for this run; `None` if one is.
-pub fn refusal(run: &Run, facts: Facts) -> Option<Refusal> {
+pub(crate) fn refusal(run: &Run, facts: Facts) -> Option<Refusal> {
     // The gates pass exactly if judging reaches what comes after the contract.
     let reached = decide(&run.dossier, &run.row.evidence).gates.budget_exceeded.is_some();
     if !reached || plan(&run.dossier).is_none() {
@@ -38,7 +38,7 @@ pub fn refusal(run: &Run, facts: Facts) -> Option<Refusal> {
 }
 
 /// Why a contract that was issued is not redeemed; `None` if it may be.
-pub const fn standing(facts: Facts) -> Option<Refusal> {
+pub(crate) const fn standing(facts: Facts) -> Option<Refusal> {
     if facts.restored {
         return Some(Refusal::StoreRestored);
     }
@@ -65,7 +65,7 @@ struct ContractIdentity<'a> {
 }
 
 /// The id of a run's contract for that attempt; `None` if the run has no plan.
-pub fn contract_id(dossier: &Dossier, attempt: u32) -> Option<String> {
+pub(crate) fn contract_id(dossier: &Dossier, attempt: u32) -> Option<String> {
     let plan = plan(dossier)?;
     let identity = ContractIdentity {
         kind: "Contract",
@@ -78,7 +78,7 @@ pub fn contract_id(dossier: &Dossier, attempt: u32) -> Option<String> {
 }
 
 /// What `exec` gets for a redeemed contract; `None` if the run has no plan.
-pub fn work_order(dossier: &Dossier, contract_id: &str) -> Option<WorkOrder> {
+pub(crate) fn work_order(dossier: &Dossier, contract_id: &str) -> Option<WorkOrder> {
     let plan = plan(dossier)?;
     let tool = resolve(dossier).ok()?;
     let ToolRun::Command(command) = &tool.run;
@@ -96,7 +96,7 @@ pub fn work_order(dossier: &Dossier, contract_id: &str) -> Option<WorkOrder> {
 }
 
 /// What the validating process gets for an artifact; `None` if the run has no plan.
-pub fn validation_order(dossier: &Dossier, sha256: &str) -> Option<ValidationOrder> {
+pub(crate) fn validation_order(dossier: &Dossier, sha256: &str) -> Option<ValidationOrder> {
     let plan = plan(dossier)?;
     Some(ValidationOrder {
         kind: ValidationOrder::KIND.to_owned(),
@@ -108,7 +108,7 @@ pub fn validation_order(dossier: &Dossier, sha256: &str) -> Option<ValidationOrd
 }
 
 /// How long the tool, and its validation, may run.
-pub fn time_limits(dossier: &Dossier) -> Option<(Duration, Duration)> {
+pub(crate) fn time_limits(dossier: &Dossier) -> Option<(Duration, Duration)> {
     let tool: &ToolEntry = resolve(dossier).ok()?;
     let ToolRun::Command(command) = &tool.run;
     let run = within_budget(command.limits, &budget(dossier)?);
@@ -116,7 +116,7 @@ pub fn time_limits(dossier: &Dossier) -> Option<(Duration, Duration)> {
 }
 
 /// How many bytes of artifact are taken in: past the budget there is no use for one, however much a tool may write.
-pub fn artifact_limit(dossier: &Dossier) -> Option<u64> {
+pub(crate) fn artifact_limit(dossier: &Dossier) -> Option<u64> {
     let ToolRun::Command(command) = &resolve(dossier).ok()?.run;
     let limit = match budget(dossier)?.limit(Dimension::ArtifactBytes) {
         Some(Limit::Limit(bytes)) => bytes.min(command.limits.output_bytes),

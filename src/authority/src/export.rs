@@ -2,14 +2,12 @@
 //! missing.
 
 use crate::authority::Authority;
-use crate::files::{read_private, write_private};
 use crate::store::StoreError;
-use m87_core::json::{JsonError, from_canonical, to_canonical};
+use m87_core::json::{JsonError, from_canonical};
 use m87_core::log::{Checkpoint, ClosureError, Event, LogEntry, closure};
 use m87_core::receipt::{Bundle, Inclusion};
 use m87_core::sign::{Envelope, VerifyingKey};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 /// Something cannot be exported.
 #[derive(Debug, thiserror::Error)]
@@ -37,14 +35,9 @@ pub enum ExportError {
     /// The log contradicts itself.
     #[error(transparent)]
     Closure(#[from] ClosureError),
-    /// A checkpoint's file.
-    #[error("{path}: {source}", path = path.display())]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: std::io::Error,
-    },
+    /// A checkpoint cannot be published.
+    #[error("the checkpoint cannot be published: {0}")]
+    Publish(#[from] std::io::Error),
 }
 
 /// What a namespace's log says of its runs.
@@ -117,26 +110,6 @@ impl Authority {
         self.logs.catch_up(&*self.store).await?;
         let tree = self.logs.tree(namespace_uid);
         let checkpoint = Checkpoint::new(cluster_uid, namespace_uid, &tree, self.now().at).seal(&self.key)?;
-        let (folder, path) = (self.options.checkpoints.clone(), self.checkpoint_path(namespace_uid));
-        let content = to_canonical(&checkpoint)?;
-        let failed = |source| ExportError::Io { path: path.clone(), source };
-        let written = {
-            let path = path.clone();
-            tokio::task::spawn_blocking(move || {
-                std::fs::create_dir_all(&folder).and_then(|()| write_private(&path, content.as_bytes()))
-            })
-        };
-        written.await.map_err(|error| failed(std::io::Error::other(error)))?.map_err(failed)
-    }
-
-    /// The checkpoint that was published last; `None` before the first.
-    pub fn published(&self, namespace_uid: &str) -> Result<Option<Envelope>, ExportError> {
-        let path = self.checkpoint_path(namespace_uid);
-        let content = read_private(&path).map_err(|source| ExportError::Io { path, source })?;
-        Ok(content.map(|content| from_canonical(&content)).transpose()?)
-    }
-
-    fn checkpoint_path(&self, namespace_uid: &str) -> PathBuf {
-        self.options.checkpoints.join(format!("{namespace_uid}.json"))
+        Ok(self.world.checkpoints.publish(namespace_uid, &checkpoint).await?)
     }
 }

@@ -1,13 +1,16 @@
 //! The rest of the world, as traits: a cluster and a local folder implement them differently, and everything else is the
 //! same code.
 
+use crate::files::write_private;
 use crate::row::Run;
 use async_trait::async_trait;
 use m87_core::dossier::{Dossier, Named, Pinned};
-use m87_core::json::compute_hash;
+use m87_core::json::{compute_hash, to_canonical};
 use m87_core::policy::PolicySpec;
 use m87_core::resolve::candidates;
+use m87_core::sign::Envelope;
 use m87_core::tool::ManifestSpec;
+use std::path::PathBuf;
 
 /// The objects that runs refer to, read uncached. Every reference stays within the namespace.
 #[async_trait]
@@ -87,4 +90,35 @@ pub struct NoStatus;
 
 impl StatusSink for NoStatus {
     fn changed(&self, _run: &Run) {}
+}
+
+/// Where signed checkpoints are published: outside the store, so that a store that lost entries is found out.
+#[async_trait]
+pub trait Checkpoints: Send + Sync {
+    /// Publishes the checkpoint of a namespace, in place of the one before.
+    async fn publish(&self, namespace_uid: &str, checkpoint: &Envelope) -> std::io::Result<()>;
+}
+
+/// Checkpoints as files in a folder, `<namespace uid>.json`.
+#[derive(Debug, Clone)]
+pub struct CheckpointFiles(pub PathBuf);
+
+impl CheckpointFiles {
+    /// The file of a namespace's checkpoint.
+    pub fn file(&self, namespace_uid: &str) -> PathBuf {
+        self.0.join(format!("{namespace_uid}.json"))
+    }
+}
+
+#[async_trait]
+impl Checkpoints for CheckpointFiles {
+    async fn publish(&self, namespace_uid: &str, checkpoint: &Envelope) -> std::io::Result<()> {
+        let content = to_canonical(checkpoint).map_err(std::io::Error::other)?;
+        let (folder, file) = (self.0.clone(), self.file(namespace_uid));
+        tokio::task::spawn_blocking(move || {
+            std::fs::create_dir_all(&folder)?;
+            write_private(&file, content.as_bytes())
+        })
+        .await?
+    }
 }

@@ -58,17 +58,14 @@ impl Driver {
                 Ok(()) => began = false,
                 Err(error) => tracing::warn!(%error, "runs cannot be looked after now"),
             }
-            self.cancel_strays().await;
-            if let Err(error) = self.inner.authority.write_mark().await {
-                tracing::warn!(%error, "the high-water mark cannot be kept");
-            }
             if !self.pause(self.inner.authority.options.look).await {
                 return;
             }
         }
     }
 
-    async fn look_around(&self, began: bool) -> Result<(), AuthorityError> {
+    /// Looks at every run once. `began`: for the first time since the authority has started.
+    pub async fn look_around(&self, began: bool) -> Result<(), AuthorityError> {
         let authority = &self.inner.authority;
         // An engine that does not answer loses nothing; what is known of it last counts.
         let engine = match self.engine_id().await {
@@ -80,7 +77,8 @@ impl Driver {
                 tracing::debug!(run = %uid, %error, "looked at in vain");
             }
         }
-        Ok(())
+        self.cancel_strays().await;
+        authority.write_mark().await
     }
 
     async fn look_at(&self, uid: &str, engine: &str, began: bool) -> Result<(), AuthorityError> {

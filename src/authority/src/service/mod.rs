@@ -9,13 +9,14 @@ pub use server::{ServeError, serve};
 
 use crate::artifacts::{ArtifactError, Incoming, Outgoing};
 use crate::authority::{Authority, unavailable};
-use crate::callers::Principal;
+use crate::callers::{Principal, token_sha256};
 use crate::client::{AuthorityError, Denial};
+use crate::executor::AttemptKind;
 use crate::proto::{
     BriefReply, ContractReply, ExecuteReply, Job, PutArtifactReply, RecordReply, RecordRequest, RedeemReply,
     RedeemRequest, ReportRequest, ReportValidationRequest, ValidationOrderReply, VerifyReply, WaitRequest,
 };
-use crate::store::Loaded;
+use crate::store::{Loaded, TokenOwner};
 use m87_core::json::{JsonError, to_canonical};
 use m87_core::lane::JobType;
 use serde::Serialize;
@@ -39,6 +40,15 @@ impl Service {
     /// The calls of this authority.
     pub const fn new(authority: Arc<Authority>) -> Self {
         Self { authority }
+    }
+
+    /// The process that has that token, if it is an attempt's.
+    pub async fn attempt(&self, token: &str) -> Result<Option<Principal>, AuthorityError> {
+        let owner = self.authority.store.by_token(&token_sha256(token)).await.map_err(unavailable)?;
+        Ok(owner.map(|TokenOwner { run_uid, kind, number: attempt }| match kind {
+            AttemptKind::Tool => Principal::Exec { run_uid, attempt },
+            AttemptKind::Validation => Principal::Validator { run_uid, attempt },
+        }))
     }
 
     /// What a lane may know for its job.

@@ -1,11 +1,9 @@
 //! The calls over gRPC: TLS, a bearer token with each, and the principal from the token alone.
 
 use super::Service;
-use crate::authority::unavailable;
-use crate::callers::{Callers, Principal, token_sha256};
+use crate::callers::{Callers, Principal};
 use crate::client::grpc::to_status;
 use crate::client::{AuthorityError, Denial};
-use crate::executor::AttemptKind;
 use crate::proto::authority_server::{Authority as Calls, AuthorityServer};
 use crate::proto::{
     ArtifactBytes, ArtifactChunk, BriefReply, ContractReply, Empty, ExecuteReply, Job, PutArtifactReply, RecordReply,
@@ -66,12 +64,8 @@ impl Gate {
         if let Some(principal) = self.callers.principal(token).await {
             return Ok(principal);
         }
-        let owner = self.service.authority.store.by_token(&token_sha256(token)).await;
-        let owner = owner.map_err(|error| to_status(&unavailable(error)))?.ok_or_else(nobody)?;
-        Ok(match owner.kind {
-            AttemptKind::Tool => Principal::Exec { run_uid: owner.run_uid, attempt: owner.number },
-            AttemptKind::Validation => Principal::Validator { run_uid: owner.run_uid, attempt: owner.number },
-        })
+        let attempt = self.service.attempt(token).await.map_err(|error| to_status(&error))?;
+        attempt.ok_or_else(nobody)
     }
 }
 
