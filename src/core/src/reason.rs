@@ -75,10 +75,10 @@ pub enum Ends {
 }
 
 macro_rules! reasons {
-    ($($(#[$doc:meta])* $name:ident => $ends:expr, $class:ident;)*) => {
+    ($($(#[doc = $doc:expr])* $name:ident => $ends:expr, $class:ident;)*) => {
         /// Why a run ended otherwise than COMPLETE, or why a gate refused.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-        pub enum Reason { $($(#[$doc])* $name,)* }
+        pub enum Reason { $($(#[doc = $doc])* $name,)* }
 
         impl Reason {
             /// Every reason.
@@ -87,6 +87,11 @@ macro_rules! reasons {
             /// The name as written in receipts and in status.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)* }
+            }
+
+            /// What it means, in a sentence.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$name => concat!($($doc),*).trim(),)* }
             }
 
             /// The terminal that follows.
@@ -206,5 +211,28 @@ impl Reason {
             (Ends::ByDispatch, false) => Terminal::Halt,
             (Ends::ByDispatch, true) => Terminal::Failed,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+    use super::*;
+
+    #[test]
+    fn names_are_read_back_and_every_reason_means_something() {
+        for &reason in Reason::ALL {
+            assert_eq!(Reason::parse(reason.name()), Some(reason));
+            assert!(reason.meaning().ends_with('.'), "{reason:?}");
+        }
+        assert_eq!(Reason::parse("policymissing"), None);
+    }
+
+    #[test]
+    fn a_terminal_and_its_end_event_name_each_other() {
+        for terminal in Terminal::ALL {
+            assert_eq!(Terminal::of_end_event(terminal.end_event()), Some(terminal));
+        }
+        assert_eq!(Terminal::of_end_event("End_Other"), None);
     }
 }
