@@ -100,7 +100,13 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "ADDR")]
     pub(crate) authority_listen: Option<SocketAddr>,
     /// Who does the lanes' jobs.
-    #[arg(long, value_enum, default_value = "embedded", requires_if("external", "engine"), requires_if("external", "authority_listen"))]
+    #[arg(
+        long,
+        value_enum,
+        default_value = "embedded",
+        requires_if("external", "engine"),
+        requires_if("external", "authority_listen")
+    )]
     pub(crate) lanes: Lanes,
 }
 

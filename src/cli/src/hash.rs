@@ -13,7 +13,11 @@ pub(crate) fn run(arguments: &HashArguments) -> anyhow::Result<Exit> {
     let bytes = files::read(&arguments.file, MAX_FILE_BYTES)?;
     let bounds = Bounds { bytes: bytes.len(), ..Bounds::DEFAULT };
     let is_json = arguments.file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-    let parsed = if is_json { strict::json_within(&bytes, bounds).map(|value| vec![value]) } else { strict::yaml_within(&bytes, bounds) };
+    let parsed = if is_json {
+        strict::json_within(&bytes, bounds).map(|value| vec![value])
+    } else {
+        strict::yaml_within(&bytes, bounds)
+    };
     let documents = match parsed {
         Ok(documents) => documents,
         Err(error) => {

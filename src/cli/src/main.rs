@@ -8,7 +8,10 @@ mod exit;
 mod files;
 mod generate;
 mod hash;
+mod local;
 mod logs;
+mod receipt;
+mod receipts;
 mod signals;
 mod tool;
 mod worker;
@@ -39,6 +42,8 @@ fn dispatch(command: Command) -> anyhow::Result<Exit> {
         Command::Man => generate::man(),
         Command::Exec(arguments) => tool::exec(arguments),
         Command::Shim(arguments) => tool::shim(&arguments),
+        Command::Run(arguments) => asynchronously(local::run(&arguments)),
+        Command::Receipt(arguments) => receipt::run(&arguments),
         _ => anyhow::bail!("not yet"),
     }
 }

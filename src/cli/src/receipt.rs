@@ -24,18 +24,21 @@ pub(crate) fn run(arguments: &ReceiptArguments) -> anyhow::Result<Exit> {
 fn list(out: &Path, output: Output) -> anyhow::Result<Exit> {
     let bundles = receipts::all(&Folder::at(out)?.receipts())?;
     if output == Output::Json {
-        let rows: Vec<_> = bundles.iter().map(|(file, bundle)| {
-            let verdict = decide(&bundle.dossier, &bundle.evidence);
-            serde_json::json!({
-                "namespace": bundle.dossier.namespace.name,
-                "name": bundle.dossier.run.name,
-                "uid": bundle.dossier.run.uid,
-                "terminal": verdict.terminal.name(),
-                "reason": verdict.reason.map(m87_core::reason::Reason::name),
-                "logIndex": bundle.inclusion.index,
-                "bundle": file,
+        let rows: Vec<_> = bundles
+            .iter()
+            .map(|(file, bundle)| {
+                let verdict = decide(&bundle.dossier, &bundle.evidence);
+                serde_json::json!({
+                    "namespace": bundle.dossier.namespace.name,
+                    "name": bundle.dossier.run.name,
+                    "uid": bundle.dossier.run.uid,
+                    "terminal": verdict.terminal.name(),
+                    "reason": verdict.reason.map(m87_core::reason::Reason::name),
+                    "logIndex": bundle.inclusion.index,
+                    "bundle": file,
+                })
             })
-        }).collect();
+            .collect();
         println!("{}", serde_json::to_string_pretty(&serde_json::json!({"receipts": rows}))?);
         return Ok(Exit::AsAsked);
     }
@@ -60,7 +63,11 @@ fn show(run: &str, out: &Path, output: Output) -> anyhow::Result<Exit> {
                 println!("used {}: {} ({:?})", name.name(), used.value, used.source);
             }
             if let Some(artifact) = &receipt.artifact {
-                println!("artifact {} bytes, declared {}", artifact.size, artifact.declared.as_deref().unwrap_or("nothing"));
+                println!(
+                    "artifact {} bytes, declared {}",
+                    artifact.size,
+                    artifact.declared.as_deref().unwrap_or("nothing")
+                );
             }
             let said = bundle.evidence.execution.as_ref().and_then(|execution| execution.report.as_ref());
             if let Some(report) = said.filter(|report| !report.output.is_empty()) {
@@ -86,9 +93,9 @@ pub(crate) fn find(run: &str, out: &Path) -> anyhow::Result<(PathBuf, Bundle)> {
     let (namespace, name) = run.split_once('/').unwrap_or(("default", run));
     let receipts = Folder::at(out)?.receipts();
     let all = receipts::all(&receipts)?;
-    let of_run = all.into_iter().filter(|(_, bundle)| {
-        bundle.dossier.namespace.name == namespace && bundle.dossier.run.name == name
-    });
+    let of_run = all
+        .into_iter()
+        .filter(|(_, bundle)| bundle.dossier.namespace.name == namespace && bundle.dossier.run.name == name);
     of_run.max_by_key(|(_, bundle)| bundle.inclusion.index).ok_or_else(|| {
         anyhow::anyhow!("{}: there is no receipt of run {name:?} in namespace {namespace:?}", receipts.display())
     })

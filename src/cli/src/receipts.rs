@@ -1,22 +1,19 @@
-//! Receipts as files: `receipts/NAMESPACE/RUN.json` for each bundle, and `log.json` beside them with the namespace's log and a
-//! checkpoint of it, so that anyone can see without a server that none is missing.
+//! Receipts as files: `receipts/NAMESPACE/RUN.json` for each bundle, and `log/NAMESPACE.json` with the namespace's log and a
+//! checkpoint over it, so that anyone can see without a server that none is missing.
 
 use anyhow::Context;
+use m87_core::dossier::Dossier;
 use m87_core::json::{Document, JsonError, read_document, to_canonical};
 use m87_core::log::{Checkpoint, Event, Log, LogEntry, closure};
-use m87_core::receipt::Bundle;
+use m87_core::receipt::{self, Bundle};
 use m87_core::sign::{Envelope, VerifyingKey};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The name of the log's file.
-pub(crate) const LOG_FILE: &str = "log.json";
-
-/// No bundle is larger; a log may be.
-const MAX_BUNDLE_BYTES: u64 = 16 << 20;
-const MAX_LOG_BYTES: u64 = 1 << 30;
+/// No bundle is larger, and no log that is read whole.
+const MAX_BYTES: u64 = 1 << 30;
 
 /// A namespace's whole log with a checkpoint over it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -69,13 +66,21 @@ impl LogFile {
         }
         if (log.size(), log.root()) != (checkpoint.size, checkpoint.root) {
             let Checkpoint { size, root, .. } = checkpoint;
-            return Err(format!("the checkpoint has {size} entries with root {root}, here are {} with {}", log.size(), log.root()));
+            return Err(format!(
+                "the checkpoint has {size} entries with root {root}, here are {} with {}",
+                log.size(),
+                log.root()
+            ));
         }
         let open = closure(&self.entries).map_err(|error| error.to_string())?;
-        let missing: Vec<&str> = self.entries.iter().filter_map(|entry| match &entry.event {
-            Event::Sealed { receipt_hash } if !present.contains(receipt_hash) => Some(receipt_hash.as_str()),
-            Event::Sealed { .. } | Event::Opened { .. } => None,
-        }).collect();
+        let missing: Vec<&str> = self
+            .entries
+            .iter()
+            .filter_map(|entry| match &entry.event {
+                Event::Sealed { receipt_hash } if !present.contains(receipt_hash) => Some(receipt_hash.as_str()),
+                Event::Sealed { .. } | Event::Opened { .. } => None,
+            })
+            .collect();
         match missing.as_slice() {
             [] => Ok(format!("{} entries, no receipt is missing, {} runs are open", log.size(), open.len())),
             missing => Err(format!("{} receipts are missing: {}", missing.len(), missing.join(", "))),
@@ -83,20 +88,26 @@ impl LogFile {
     }
 }
 
-/// Where a run's bundle is written. A later run of the same name gets its uid into the file's name.
-pub(crate) fn bundle_file(receipts: &Path, bundle: &Bundle) -> PathBuf {
-    let folder = receipts.join(&bundle.dossier.namespace.name);
-    let run = &bundle.dossier.run;
+/// Where a run's bundle is, and whether it is there. A later run of the same name gets its uid into the file's name.
+pub(crate) fn bundle_file(receipts: &Path, dossier: &Dossier) -> (PathBuf, bool) {
+    let folder = receipts.join(&dossier.namespace.name);
+    let run = &dossier.run;
+    let of = |file: &Path| read(file).ok().map(|bundle| bundle.dossier.run.uid);
     let first = folder.join(format!("{}.json", run.name));
-    match read(&first) {
-        Ok(other) if other.dossier.run.uid != run.uid => folder.join(format!("{}.{}.json", run.name, run.uid)),
-        Ok(_) | Err(_) => first,
+    match of(&first) {
+        Some(uid) if uid != run.uid => {
+            let own = folder.join(format!("{}.{}.json", run.name, run.uid));
+            let is_there = of(&own).is_some();
+            (own, is_there)
+        }
+        Some(_) => (first, true),
+        None => (first, false),
     }
 }
 
 /// Reads a bundle without judging it.
 pub(crate) fn read(file: &Path) -> anyhow::Result<Bundle> {
-    let bytes = crate::files::read(file, MAX_BUNDLE_BYTES)?;
+    let bytes = crate::files::read(file, MAX_BYTES)?;
     read_document(&bytes).with_context(|| file.display().to_string())
 }
 
@@ -115,15 +126,11 @@ pub(crate) fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 /// Every bundle under a folder of receipts, in the order of names.
 pub(crate) fn all(receipts: &Path) -> anyhow::Result<Vec<(PathBuf, Bundle)>> {
     let mut found = Vec::new();
-    for file in files(receipts)?.into_iter().filter(|file| !is_log(file)) {
+    for file in files(receipts)? {
         let bundle = read(&file)?;
         found.push((file, bundle));
     }
     Ok(found)
-}
-
-fn is_log(file: &Path) -> bool {
-    file.file_name().is_some_and(|name| name == LOG_FILE)
 }
 
 /// The `*.json` under a path, folders within included, in the order of names.
@@ -153,42 +160,54 @@ pub(crate) struct Checked {
     pub(crate) outcome: Result<String, Vec<String>>,
 }
 
-/// Verifies bundles, and the logs of folders that are named: then no receipt may be missing there either.
+/// Verifies bundles and logs. A log fails if a receipt that it has is not among the bundles that are named with it.
 pub(crate) fn verify(paths: &[PathBuf], key: Option<&VerifyingKey>) -> anyhow::Result<Vec<Checked>> {
-    let mut checked = Vec::new();
+    let (mut checked, mut logs, mut present) = (Vec::new(), Vec::new(), BTreeSet::new());
     for path in paths {
         let files = files(path)?;
-        anyhow::ensure!(!files.is_empty(), "{}: holds no receipts (*.json)", path.display());
-        // By folder: a log speaks of the receipts beside it.
-        let mut present: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
-        for file in files.iter().filter(|file| !is_log(file)) {
-            let bytes = crate::files::read(file, MAX_BUNDLE_BYTES)?;
-            let verification = m87_core::receipt::verify(&bytes, key);
-            let outcome = match (&verification.receipt, verification.passed()) {
-                (Some(receipt), true) => {
-                    let hash = receipt.hash()?;
-                    let beside = file.parent().map(Path::to_owned).unwrap_or_default();
-                    let reason = receipt.reason.map_or(String::new(), |reason| format!(" {}", reason.name()));
-                    let line = format!("{}: {}{reason}, receipt {hash}", receipt.run.name, receipt.terminal.name());
-                    present.entry(beside).or_default().insert(hash);
-                    Ok(line)
-                }
-                (_, _) => {
-                    let failed = verification.checks.iter().filter(|check| !check.passed);
-                    Err(failed.map(|check| format!("not so: {}: {}", check.name, check.detail)).collect())
-                }
-            };
-            checked.push(Checked { file: file.clone(), outcome });
-        }
-        for file in files.iter().filter(|file| is_log(file)) {
-            let bytes = crate::files::read(file, MAX_LOG_BYTES)?;
-            let beside = file.parent().and_then(|folder| present.get(folder)).cloned().unwrap_or_default();
-            let outcome = match read_document::<LogFile>(&bytes) {
-                Ok(log) => log.check(key, &beside).map_err(|problem| vec![format!("the log: {problem}")]),
-                Err(error) => Err(vec![format!("the log {error}")]),
-            };
-            checked.push(Checked { file: file.clone(), outcome });
+        anyhow::ensure!(!files.is_empty(), "{}: holds no *.json", path.display());
+        for file in files {
+            let bytes = crate::files::read(&file, MAX_BYTES)?;
+            if is_log(&bytes) {
+                logs.push((file, bytes));
+                continue;
+            }
+            let outcome = bundle(&bytes, key).map(|(hash, line)| {
+                present.insert(hash);
+                line
+            });
+            checked.push(Checked { file, outcome });
         }
     }
+    for (file, bytes) in logs {
+        let outcome = match read_document::<LogFile>(&bytes) {
+            Ok(log) => log.check(key, &present).map_err(|problem| vec![format!("the log: {problem}")]),
+            Err(error) => Err(vec![format!("the log {error}")]),
+        };
+        checked.push(Checked { file, outcome });
+    }
     Ok(checked)
+}
+
+/// Whether this says of itself that it is a log. What lies about it is then no log, or no bundle.
+fn is_log(bytes: &[u8]) -> bool {
+    let kind = serde_json::from_slice::<serde_json::Value>(bytes).ok().and_then(|value| value.get("kind").cloned());
+    kind.is_some_and(|kind| kind == LogFile::KIND)
+}
+
+/// The hash of the receipt in a bundle that holds, and a line about it; or what does not hold.
+fn bundle(bytes: &[u8], key: Option<&VerifyingKey>) -> Result<(String, String), Vec<String>> {
+    let verification = receipt::verify(bytes, key);
+    match verification.receipt.as_ref().filter(|_| verification.passed()) {
+        Some(receipt) => {
+            let hash = receipt.hash().map_err(|error| vec![error.to_string()])?;
+            let reason = receipt.reason.map_or(String::new(), |reason| format!(" {}", reason.name()));
+            let line = format!("{}: {}{reason}, receipt {hash}", receipt.run.name, receipt.terminal.name());
+            Ok((hash, line))
+        }
+        None => {
+            let failed = verification.checks.iter().filter(|check| !check.passed);
+            Err(failed.map(|check| format!("not so: {}: {}", check.name, check.detail)).collect())
+        }
+    }
 }

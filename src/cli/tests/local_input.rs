@@ -14,14 +14,22 @@ fn invalid_input_names_file_and_field_and_runs_nothing() {
     let bomb = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n";
     let big = run_of("b").replace("input: {to: b}", &format!("input: {{to: b, much: {:?}}}", "x".repeat(10 << 20)));
     let cases: Vec<(&str, Vec<u8>, &str)> = vec![
-        ("unknown field", run_of("b").replace("risk:", "riks:").into(), "run \"b\": spec.proposal.riks: is not a field"),
+        (
+            "unknown field",
+            run_of("b").replace("risk:", "riks:").into(),
+            "run \"b\": spec.proposal.riks: is not a field",
+        ),
         ("wrong type", run_of("b").replace("tool: t", "tool: [t]").into(), "run \"b\": spec.proposal.tool: is a list"),
         ("the same name twice", run_of("a").into(), "run \"a\": metadata.name: is also in"),
         ("no YAML", "a: [1, 2".into(), "bad.yaml: "),
         ("not UTF-8", b"a: \xff\xfe\n".to_vec(), "UTF-8"),
         ("a key twice", "a: 1\na: 2\n".into(), "bad.yaml: "),
         ("not a number", run_of("b").replace("to: b", "to: b, n: .nan").into(), "bad.yaml: "),
-        ("an integer that loses digits", run_of("b").replace("to: b", "to: b, n: 9007199254740993").into(), "9007199254740993"),
+        (
+            "an integer that loses digits",
+            run_of("b").replace("to: b", "to: b, n: 9007199254740993").into(),
+            "9007199254740993",
+        ),
         ("too deep", deep.into(), "bad.yaml: "),
         ("a bomb of aliases", bomb.into(), "bad.yaml: "),
         ("ten megabytes", big.into(), "bytes"),
@@ -34,7 +42,11 @@ fn invalid_input_names_file_and_field_and_runs_nothing() {
         place.write(&format!("{what}/bad.yaml"), bytes);
         let done = place.run(&folder, &[]);
         assert_eq!(done.code, 2, "{what}: {} {}", done.out, &done.err[..done.err.len().min(500)]);
-        assert!(done.err.contains("bad.yaml") && done.err.contains(message), "{what}: {}", &done.err[..done.err.len().min(500)]);
+        assert!(
+            done.err.contains("bad.yaml") && done.err.contains(message),
+            "{what}: {}",
+            &done.err[..done.err.len().min(500)]
+        );
         assert!(done.err.len() < 4000, "{what}: the message is too long");
         assert!(!ledger.exists() && !place.path("m87-out").exists(), "{what}: something ran");
     }

@@ -112,8 +112,15 @@ fn an_agent_that_calls_itself_something_is_no_person() {
 #[test]
 fn two_invocations_on_one_folder_do_not_mix() {
     let place = Place::new();
-    let slow = place.write("slow.yaml", tool("echo x > \"$M87_OUTPUT/a\"; echo '{\"steps\":1}' > \"$M87_USAGE\"; sleep 3") + &run_of("slow"));
-    let mut first = place.command(["run", "-f", slow.to_str().unwrap(), "-o", "json"]).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let slow = place.write(
+        "slow.yaml",
+        tool("echo x > \"$M87_OUTPUT/a\"; echo '{\"steps\":1}' > \"$M87_USAGE\"; sleep 3") + &run_of("slow"),
+    );
+    let mut first = place
+        .command(["run", "-f", slow.to_str().unwrap(), "-o", "json"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
     let started = std::time::Instant::now();
     while !place.path("m87-out/store.db").exists() {
         assert!(started.elapsed().as_secs() < 30, "the first invocation made no store");

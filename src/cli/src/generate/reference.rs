@@ -36,10 +36,14 @@ fn fields(page: &mut String, path: &str, schema: &Value) {
 
 fn kind(schema: &Value) -> String {
     if let Some(names) = schema.get("enum").and_then(Value::as_array) {
-        let names: Vec<String> = names.iter().filter(|name| !name.is_null()).map(|name| match name {
-            Value::String(text) => format!("`{text}`"),
-            other => format!("`{other}`"),
-        }).collect();
+        let names: Vec<String> = names
+            .iter()
+            .filter(|name| !name.is_null())
+            .map(|name| match name {
+                Value::String(text) => format!("`{text}`"),
+                other => format!("`{other}`"),
+            })
+            .collect();
         return names.join(", ");
     }
     let named = match schema.get("type") {

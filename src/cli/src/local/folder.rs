@@ -63,6 +63,10 @@ impl Folder {
         self.0.join("receipts")
     }
 
+    pub(crate) fn log(&self) -> PathBuf {
+        self.0.join("log")
+    }
+
     pub(crate) fn checkpoints(&self) -> PathBuf {
         self.0.join("checkpoints")
     }
@@ -74,6 +78,11 @@ impl Folder {
     /// The signing key, unless one is named on the command line.
     pub(crate) fn key(&self) -> PathBuf {
         self.keys().join("signing.pem")
+    }
+
+    /// The public half of the key that signs, for whoever verifies.
+    pub(crate) fn public_key(&self) -> PathBuf {
+        self.keys().join("signing.pub.pem")
     }
 
     /// The authority's own TLS identity.

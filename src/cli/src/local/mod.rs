@@ -13,7 +13,7 @@ mod session;
 use crate::args::{Output, RunArguments};
 use crate::exit::Exit;
 use crate::signals;
-use export::Export;
+use export::{Export, Exported};
 use folder::Folder;
 use m87_api::GovernedRun;
 use m87_api::local::{Key, Objects};
@@ -81,7 +81,7 @@ async fn drive(
     progress: &Arc<Progress>,
 ) -> anyhow::Result<(Vec<Told>, Vec<String>)> {
     let actor = actor::actor(arguments.user.as_deref());
-    let export = Arc::new(Export::new(session.driver.authority().clone(), folder.receipts()));
+    let export = Arc::new(Export::new(session.driver.authority().clone(), folder.clone()));
     let one_by_one = arguments.clock.is_some();
     let (mut told, mut left) = (Vec::new(), Vec::new());
     let mut waiting = JoinSet::new();
@@ -139,7 +139,7 @@ fn finish(
             Err(DriverError::Stopped) => return Ok(Err(key.name)),
             Err(error) => return Err(error.into()),
         }
-        let (bundle, verdict, receipt_hash) = export.bundle(&uid).await?;
+        let Exported { file: bundle, verdict, receipt_hash } = export.bundle(&uid).await?;
         let Key { namespace, name } = key;
         let told = Told { namespace, name, uid, already_done, expected, verdict, receipt_hash, bundle };
         progress.finished(&told.line());

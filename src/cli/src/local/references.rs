@@ -31,11 +31,7 @@ impl Files {
 
 #[async_trait]
 impl References for Files {
-    async fn policy(
-        &self,
-        namespace: &Named,
-        name: &str,
-    ) -> Result<Option<Pinned<PolicySpec>>, ReferencesUnavailable> {
+    async fn policy(&self, namespace: &Named, name: &str) -> Result<Option<Pinned<PolicySpec>>, ReferencesUnavailable> {
         let key = Key { namespace: namespace.name.clone(), name: name.to_owned() };
         self.objects.policies.get(&key).map(|policy| self.pin(&key, &policy.spec)).transpose()
     }

@@ -5,9 +5,11 @@ use crate::local::folder::{Folder, Held};
 use crate::local::key;
 use crate::local::names::Names;
 use crate::local::references::Files;
+use crate::receipts;
 use anyhow::Context;
 use async_trait::async_trait;
 use m87_api::local::Objects;
+use m87_authority::InProcess;
 use m87_authority::artifacts::Artifacts;
 use m87_authority::authority::{Authority, Options, World};
 use m87_authority::callers::{Callers, LaneCredentials, Principal};
@@ -15,10 +17,10 @@ use m87_authority::clock::{Clock, FrozenClock, SystemClock};
 use m87_authority::driver::{Driver, DriverOptions};
 use m87_authority::entropy::{DerivedEntropy, Entropy, SystemEntropy};
 use m87_authority::mark::FileMark;
-use m87_authority::service::{InProcess, Service, serve};
+use m87_authority::service::{Service, serve};
 use m87_authority::store::{FileSystem, SqliteStore, Store};
 use m87_authority::tls::ServerIdentity;
-use m87_authority::world::{EachStart, StatusSink};
+use m87_authority::world::{CheckpointFiles, EachStart, StatusSink};
 use m87_core::dossier::{ClockSource, Trust};
 use m87_core::lane::Lane;
 use m87_engine::gateway::Caller;
@@ -59,6 +61,7 @@ impl Session {
         let held = folder.hold()?;
         let key_file = arguments.key.clone().unwrap_or_else(|| folder.key());
         let key = key::open(&key_file)?;
+        receipts::write(&folder.public_key(), key.verifying_key().to_pem()?.as_bytes())?;
         let (clock, entropy, clock_source): (Arc<dyn Clock>, Arc<dyn Entropy>, _) = match arguments.clock {
             Some(clock) => {
                 let entropy = DerivedEntropy { clock, key_id: key.key_id() };
@@ -72,7 +75,7 @@ impl Session {
             (Some(_), _) | (None, None) => folder.keys(),
         };
         let tls = ServerIdentity::open(&folder.tls())?;
-        let options = Options::new(tls.ca_pem.clone(), folder.address(), folder.checkpoints());
+        let options = Options::new(tls.ca_pem.clone(), folder.address());
         let store = SqliteStore::open(&folder.store(), &entropy.id(&["cluster"]), &options.headroom).await?;
         let cluster_uid = store.id().to_owned();
         let names = Names::of(&cluster_uid);
@@ -84,6 +87,7 @@ impl Session {
             mark: Arc::new(FileMark(mark)),
             status,
             disk: Arc::new(FileSystem(folder.path().to_owned())),
+            checkpoints: Arc::new(CheckpointFiles(folder.checkpoints())),
         };
         let artifacts = Artifacts::in_folder(&folder.artifacts())?;
         let authority = Authority::open(Arc::new(store), artifacts, world, key, options, &EachStart).await?;

@@ -80,7 +80,10 @@ pub fn policy() -> PathBuf {
 
 /// A policy, and a manifest with one tool that appends a line to `ledger`, leaves an artifact and says what it used.
 pub fn ledger_tool(ledger: &Path) -> String {
-    tool(&format!("echo once >> {}; echo done > \"$M87_OUTPUT/a\"; echo '{{\"steps\":1}}' > \"$M87_USAGE\"", ledger.display()))
+    tool(&format!(
+        "echo once >> {}; echo done > \"$M87_OUTPUT/a\"; echo '{{\"steps\":1}}' > \"$M87_USAGE\"",
+        ledger.display()
+    ))
 }
 
 /// A policy and a manifest with one tool that is this script, and a validation that passes.
@@ -90,7 +93,8 @@ pub fn tool(script: &str) -> String {
 
 /// The same with a validation of its own, and seconds.
 pub fn tool_with(script: &str, validation: &str, seconds: u32) -> String {
-    let limits = format!("{{seconds: {seconds}, cpuSeconds: 10, memoryBytes: 268435456, outputBytes: 1000000, processes: 64}}");
+    let limits =
+        format!("{{seconds: {seconds}, cpuSeconds: 10, memoryBytes: 268435456, outputBytes: 1000000, processes: 64}}");
     let (script, validation) = (serde_json::to_string(script).unwrap(), serde_json::to_string(validation).unwrap());
     format!(
         r#"

@@ -1,0 +1,69 @@
+//! What leaves the store as files: each run's bundle when it is over, and at the end of an invocation whatever is still missing
+//! (an earlier invocation may have died before it wrote) and each namespace's log.
+
+use crate::local::folder::Folder;
+use crate::receipts::{self, LogFile};
+use anyhow::Context;
+use m87_authority::Authority;
+use m87_core::decide::{Verdict, decide};
+use m87_core::receipt::Bundle;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tokio::sync::Mutex;
+
+/// Writes bundles and logs of an authority into an out folder.
+pub(crate) struct Export {
+    authority: Arc<Authority>,
+    folder: Folder,
+    /// Held while a file's name is chosen and written: two runs of one name must not choose the same.
+    writing: Mutex<()>,
+}
+
+/// A bundle as it was written, judged again.
+pub(crate) struct Exported {
+    pub(crate) file: PathBuf,
+    pub(crate) verdict: Verdict,
+    pub(crate) receipt_hash: String,
+}
+
+impl Export {
+    pub(crate) fn new(authority: Arc<Authority>, folder: Folder) -> Self {
+        Self { authority, folder, writing: Mutex::default() }
+    }
+
+    /// The bundle of a run that is over; written unless it had been.
+    pub(crate) async fn bundle(&self, uid: &str) -> anyhow::Result<Exported> {
+        let loaded = self.authority.load(uid).await?;
+        let sealed = loaded.run.row.sealed().with_context(|| format!("run {uid} has no receipt"))?;
+        let receipt_hash = sealed.receipt_hash.clone();
+        let _writing = self.writing.lock().await;
+        let dossier = &loaded.run.dossier;
+        let (file, is_there) = receipts::bundle_file(&self.folder.receipts(), dossier);
+        if !is_there {
+            let bundle: Bundle = self.authority.bundle(uid).await?;
+            receipts::write(&file, &bundle.to_bytes()?)?;
+        }
+        Ok(Exported { file, verdict: decide(dossier, &loaded.run.row.evidence), receipt_hash })
+    }
+
+    /// Writes every bundle that is missing, and every log.
+    pub(crate) async fn catch_up(&self) -> anyhow::Result<()> {
+        let store = self.authority.store();
+        for namespace in store.namespaces().await? {
+            let mut known = None;
+            for loaded in store.runs(Some(&namespace)).await? {
+                let dossier = loaded.run.dossier.clone();
+                if loaded.run.row.sealed().is_some() {
+                    self.bundle(&dossier.run.uid).await?;
+                }
+                known = Some(dossier);
+            }
+            let Some(dossier) = known else { continue };
+            let closure = self.authority.closure(&dossier.cluster_uid, &namespace).await?;
+            let log = LogFile::new(closure.entries, closure.checkpoint, &self.authority.verifying_key());
+            let file = self.folder.log().join(format!("{}.json", dossier.namespace.name));
+            receipts::write(&file, &log.to_bytes()?)?;
+        }
+        Ok(())
+    }
+}
