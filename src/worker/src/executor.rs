@@ -18,6 +18,9 @@ use tokio::process::Child;
 /// How long a process that was killed, and the shim that it leaves, may take to be gone.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// The one variable that `exec` inherits: what it logs.
+const LOG: &str = "M87_LOG";
+
 /// Starts attempts as processes of this machine.
 #[derive(Debug, Clone)]
 pub struct LocalExecutor {
@@ -83,7 +86,7 @@ impl LocalExecutor {
             .arg("--report-grace")
             .arg(self.report_grace.as_secs().to_string())
             .env_clear()
-            .envs(std::env::var_os("RUST_LOG").map(|level| ("RUST_LOG", level)))
+            .envs(std::env::var_os(LOG).map(|level| (LOG, level)))
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(log.try_clone().map_err(at(&log_file))?)
@@ -135,6 +138,7 @@ impl Executor for LocalExecutor {
         end(started.process)?;
         let folder = self.root.join(&started.folder);
         let deadline = tokio::time::Instant::now() + PATIENCE;
+        let mut pause = Duration::from_millis(1);
         loop {
             // The shim ends the tool when it finds `exec` gone; until then the tool may still write.
             let error = match (started.process.lives(), folder::remove(&folder)) {
@@ -145,7 +149,8 @@ impl Executor for LocalExecutor {
             if tokio::time::Instant::now() > deadline {
                 return Err(error);
             }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(Duration::from_millis(100));
         }
     }
 }

@@ -40,6 +40,8 @@ pub(super) async fn build_contract(authority: &dyn AuthorityClient, job: Job) ->
 
 /// Waits for the validation, and recomputes the artifact's hash from what is stored.
 pub(super) async fn verify_artifact(authority: &dyn AuthorityClient, job: Job) -> Result<Value, AuthorityError> {
+    // Asked first, since by its brief the authority counts how often a job was handed out in vain, and ends that.
+    authority.brief(job.clone()).await?;
     let report = loop {
         let reply = authority.verify(WaitRequest { job: Some(job.clone()), wait_ms: HOLD_MS }).await?;
         if reply.done {
