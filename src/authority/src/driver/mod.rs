@@ -23,7 +23,6 @@ use m87_core::dossier::{ClockSource, Trust};
 use m87_core::json::JsonError;
 use m87_core::lane::JobType;
 use m87_zeebe::{Client, Handler, JobWorker, WorkerOptions};
-use process::Processes;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +52,6 @@ struct Inner {
     authority: Arc<Authority>,
     engine: Arc<dyn ProcessEngine>,
     options: DriverOptions,
-    processes: Processes,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -92,7 +90,7 @@ impl Driver {
         stop: CancellationToken,
     ) -> Self {
         let tasks = TaskTracker::new();
-        Self { inner: Arc::new(Inner { authority, engine, options, processes: Processes::default(), tasks, stop }) }
+        Self { inner: Arc::new(Inner { authority, engine, options, tasks, stop }) }
     }
 
     /// The authority that it drives.

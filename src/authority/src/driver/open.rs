@@ -1,6 +1,6 @@
 //! Opening a run: the snapshot is taken and frozen, the effect's identity claimed, the log told.
 
-use super::{Driver, DriverError};
+use super::{Driver, DriverError, process};
 use crate::row::{Ending, Row, Run};
 use crate::store::{self, Opening};
 use m87_core::actor::Actor;
@@ -120,7 +120,7 @@ impl Driver {
             clock: self.inner.options.clock,
             opened_at: authority.now().at,
             proposal: request.proposal.clone(),
-            process: policy.as_ref().and_then(|policy| self.inner.processes.pin(&policy.spec)),
+            process: policy.as_ref().and_then(|policy| process::pin(&policy.spec)),
             policy,
             baseline,
             manifest,

@@ -5,26 +5,24 @@ use m87_core::dossier::ProcessPin;
 use m87_core::json::sha256_hex;
 use m87_core::policy::PolicySpec;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// Processes that were proved or refused, by SHA-256 of their bytes.
-#[derive(Default)]
-pub(super) struct Processes(Mutex<HashMap<String, Option<String>>>);
+/// Processes that were proved or refused, by SHA-256 of their bytes. A proof follows from the bytes alone, so one memory
+/// serves the whole program.
+static PROVED: LazyLock<Mutex<HashMap<String, Option<String>>>> = LazyLock::new(Mutex::default);
 
 /// The bytes of the process that a policy asks for.
 pub(super) fn bpmn(policy: &PolicySpec) -> &str {
     policy.process.as_ref().map_or(EXECUTABLE, |process| &process.bpmn)
 }
 
-impl Processes {
-    /// The pin of a policy's process; `None` if it is not proved.
-    pub(super) fn pin(&self, policy: &PolicySpec) -> Option<ProcessPin> {
-        let bytes = bpmn(policy);
-        let bpmn_sha256 = sha256_hex(bytes.as_bytes());
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let id = known.entry(bpmn_sha256.clone()).or_insert_with(|| proved(bytes)).clone()?;
-        Some(ProcessPin { id, bpmn_sha256 })
-    }
+/// The pin of a policy's process; `None` if it is not proved.
+pub(super) fn pin(policy: &PolicySpec) -> Option<ProcessPin> {
+    let bytes = bpmn(policy);
+    let bpmn_sha256 = sha256_hex(bytes.as_bytes());
+    let mut known = PROVED.lock().unwrap_or_else(PoisonError::into_inner);
+    let id = known.entry(bpmn_sha256.clone()).or_insert_with(|| proved(bytes)).clone()?;
+    Some(ProcessPin { id, bpmn_sha256 })
 }
 
 fn proved(bytes: &str) -> Option<String> {
@@ -50,12 +48,11 @@ mod tests {
 
     #[test]
     fn the_shipped_process_is_proved_and_a_broken_one_is_not() {
-        let processes = Processes::default();
         let mut policy = fixtures::policy();
-        assert_eq!(processes.pin(&policy).unwrap().id, "m87-governed-loop");
+        assert_eq!(pin(&policy).unwrap().id, "m87-governed-loop");
         for bpmn in ["no xml", "<definitions/>"] {
             policy.process = Some(ProcessSource { bpmn: bpmn.to_owned() });
-            assert_eq!(processes.pin(&policy), None);
+            assert_eq!(pin(&policy), None);
         }
     }
 }

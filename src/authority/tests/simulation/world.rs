@@ -1,0 +1,222 @@
+//! The rest of the world, made up: a clock that is wound, processes that are counted, an engine that can be lost.
+
+use crate::random::Random;
+use async_trait::async_trait;
+use m87_authority::clock::{Clock, Now, Wall};
+use m87_authority::driver::ProcessEngine;
+use m87_authority::entropy::{Entropy, NoEntropy};
+use m87_authority::mark::{HighWaterMark, Mark, MarkError};
+use m87_authority::row::Definition;
+use m87_authority::store::Disk as Space;
+use m87_authority::world::{Checkpoints, References, ReferencesUnavailable};
+use m87_authority::{AttemptOrder, Executor, ExecutorError, Handle};
+use m87_core::dossier::{Named, Pinned};
+use m87_core::fixtures;
+use m87_core::policy::PolicySpec;
+use m87_core::sign::Envelope;
+use m87_core::time::Timestamp;
+use m87_core::tool::ManifestSpec;
+use m87_zeebe::Error;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// Everything outside the authority; it survives the authority's crashes.
+#[derive(Clone)]
+pub struct Outside {
+    pub state: Arc<Mutex<State>>,
+}
+
+pub struct State {
+    pub random: Random,
+    pub wall: i64,
+    pub mark: Option<Mark>,
+    pub free: u64,
+    pub policy_version: i64,
+    /// Attempts that were started, and whether each lives.
+    pub attempts: Vec<(AttemptOrder, bool)>,
+    pub engine_id: u32,
+    pub engine_answers: bool,
+    pub next_key: i64,
+    /// Instances by key: the run's reference.
+    pub instances: BTreeMap<i64, String>,
+    secrets: u64,
+}
+
+impl Outside {
+    pub fn new(seed: u64) -> Self {
+        let state = State {
+            random: Random::new(seed ^ 0x5eed),
+            wall: 1_000_000,
+            mark: None,
+            free: u64::MAX,
+            policy_version: 1,
+            attempts: vec![],
+            engine_id: 1,
+            engine_answers: true,
+            next_key: 100,
+            instances: BTreeMap::new(),
+            secrets: 0,
+        };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    pub fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        change(&mut self.state.lock().unwrap())
+    }
+}
+
+impl Clock for Outside {
+    fn now(&self) -> Now {
+        let wall = self.with(|state| state.wall);
+        Now { at: Timestamp::from_millis(1_769_860_800_000 + wall), wall: Wall(wall) }
+    }
+}
+
+impl Entropy for Outside {
+    fn id(&self, names: &[&str]) -> String {
+        format!("{}-{}", names.join("-").replace('.', "-"), self.with(|state| state.random.below(1 << 40)))
+    }
+
+    fn secret(&self) -> Result<String, NoEntropy> {
+        Ok(self.with(|state| {
+            state.secrets += 1;
+            format!("secret{}", state.secrets)
+        }))
+    }
+}
+
+#[async_trait]
+impl References for Outside {
+    async fn policy(&self, _: &Named, name: &str) -> Result<Option<Pinned<PolicySpec>>, ReferencesUnavailable> {
+        if name == "missing" {
+            return Ok(None);
+        }
+        let mut policy = fixtures::policy();
+        policy.constraints.targets_forbidden = vec![format!("v{}/**", self.with(|state| state.policy_version))];
+        Ok(Some(fixtures::pinned(name, policy)))
+    }
+
+    async fn baseline(&self) -> Result<Option<Pinned<PolicySpec>>, ReferencesUnavailable> {
+        Ok(None)
+    }
+
+    async fn manifest(&self, _: &Named, name: &str) -> Result<Option<Pinned<ManifestSpec>>, ReferencesUnavailable> {
+        let manifest = ManifestSpec { tools: vec![fixtures::tool()] };
+        Ok((name != "missing").then(|| fixtures::pinned(name, manifest)))
+    }
+}
+
+#[async_trait]
+impl Executor for Outside {
+    async fn start(&self, order: &AttemptOrder) -> Result<Handle, ExecutorError> {
+        self.with(|state| {
+            let name = format!("{}.{}.{}", order.run_uid, order.kind.name(), order.attempt);
+            let twice = |(other, _): &(AttemptOrder, bool)| {
+                (&other.run_uid, other.kind, other.attempt) == (&order.run_uid, order.kind, order.attempt)
+            };
+            assert!(!state.attempts.iter().any(twice), "{name} was started twice");
+            if state.random.one_in(12) {
+                return Err(ExecutorError("no room for a process".to_owned()));
+            }
+            state.attempts.push((order.clone(), true));
+            Ok(Handle((state.attempts.len() - 1).to_string()))
+        })
+    }
+
+    async fn alive(&self, handle: &Handle) -> Result<bool, ExecutorError> {
+        self.with(|state| {
+            if state.random.one_in(20) {
+                return Err(ExecutorError("nobody knows".to_owned()));
+            }
+            Ok(state.attempts[handle.0.parse::<usize>().unwrap()].1)
+        })
+    }
+
+    async fn discard(&self, handle: &Handle) -> Result<(), ExecutorError> {
+        self.with(|state| state.attempts[handle.0.parse::<usize>().unwrap()].1 = false);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl HighWaterMark for Outside {
+    async fn read(&self, _: &str) -> Result<Option<Mark>, MarkError> {
+        Ok(self.with(|state| state.mark.clone()))
+    }
+
+    async fn write(&self, _: &str, mark: &Mark) -> Result<(), MarkError> {
+        self.with(|state| {
+            if state.random.one_in(25) {
+                return Err(MarkError { place: "outside".to_owned(), message: "no".to_owned() });
+            }
+            state.mark = Some(mark.clone());
+            Ok(())
+        })
+    }
+
+    fn place(&self, _: &str) -> String {
+        "outside".to_owned()
+    }
+}
+
+#[async_trait]
+impl Checkpoints for Outside {
+    async fn publish(&self, _: &str, _: &Envelope) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Space for Outside {
+    fn free_bytes(&self) -> std::io::Result<u64> {
+        Ok(self.with(|state| state.free))
+    }
+}
+
+impl State {
+    fn answers(&mut self) -> Result<(), Error> {
+        if self.engine_answers && !self.random.one_in(10) {
+            return Ok(());
+        }
+        Err(Error::Unavailable { status: tonic::Code::Unavailable, message: "the engine is silent".to_owned() })
+    }
+}
+
+#[async_trait]
+impl ProcessEngine for Outside {
+    async fn id(&self) -> Result<String, Error> {
+        self.with(|state| {
+            state.answers()?;
+            Ok(format!("engine-{}", state.engine_id))
+        })
+    }
+
+    async fn deploy(&self, _: &str, _: &[u8]) -> Result<Definition, Error> {
+        self.with(|state| {
+            state.answers()?;
+            Ok(Definition { key: i64::from(state.engine_id), version: 1 })
+        })
+    }
+
+    async fn start(&self, definition: Definition, run: &str) -> Result<i64, Error> {
+        self.with(|state| {
+            state.answers()?;
+            if definition.key != i64::from(state.engine_id) {
+                return Err(Error::NotFound("no such definition".to_owned()));
+            }
+            state.next_key += 1;
+            let key = state.next_key;
+            state.instances.insert(key, run.to_owned());
+            // The answer may be lost.
+            state.answers()?;
+            Ok(key)
+        })
+    }
+
+    async fn cancel(&self, instance_key: i64) -> Result<(), Error> {
+        self.with(|state| {
+            state.answers()?;
+            state.instances.remove(&instance_key);
+            Ok(())
+        })
+    }
+}
