@@ -13,6 +13,9 @@ use std::rc::Rc;
 /// The most states that are visited.
 pub const MAX_STATES: usize = 50_000;
 
+/// The most steps that are taken.
+const MAX_STEPS: usize = 500_000;
+
 /// How a state was reached.
 struct Visit {
     before: Option<usize>,
@@ -32,7 +35,7 @@ pub(super) fn explore(program: &Program<'_>) -> Result<Proof, Counterexample> {
     let mut seen: HashSet<Rc<State>> = HashSet::new();
     let mut queue: VecDeque<(usize, Rc<State>)> = VecDeque::new();
     let mut ends: BTreeMap<Terminal, usize> = BTreeMap::new();
-    let mut assignments = 0;
+    let (mut assignments, mut taken) = (0, 0);
 
     let first = Rc::new(State::initial(start, &program.names));
     visits.push(Visit { before: None, at: None, chosen: Vec::new() });
@@ -45,13 +48,15 @@ pub(super) fn explore(program: &Program<'_>) -> Result<Proof, Counterexample> {
         }
         for step in steps(program, &state).map_err(|violation| counterexample(&visits, visit, violation))? {
             assignments += step.branch.chosen.len();
+            taken += 1;
             let next = Rc::new(step.branch.state);
-            if !seen.insert(Rc::clone(&next)) {
+            if !seen.insert(Rc::clone(&next)) && taken <= MAX_STEPS {
                 continue;
             }
-            if seen.len() > MAX_STATES {
-                let message =
-                    format!("the model has more than {MAX_STATES} states; use fewer parallel branches and variables");
+            if seen.len() > MAX_STATES || taken > MAX_STEPS {
+                let message = format!(
+                    "the model has more than {MAX_STATES} states or {MAX_STEPS} steps; use fewer parallel branches, variables and literals"
+                );
                 return Err(broken(Rule::Bounded, &program.process.id, message));
             }
             visits.push(Visit { before: Some(visit), at: step.at, chosen: step.branch.chosen });

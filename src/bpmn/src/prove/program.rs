@@ -8,6 +8,8 @@ use crate::validate;
 use m87_core::reason::Terminal;
 use std::collections::BTreeSet;
 
+/// The most ways in which one step may go on.
+const MAX_BRANCHES: usize = 20_000;
 /// The id of the element at which a run is claimed.
 const CLAIMED_AT: &str = "Propose";
 /// The most elements a process may have.
@@ -306,7 +308,29 @@ fn link(process: &Process) -> Result<Program<'_>, Counterexample> {
         });
     }
     let values = domain::values(&literals);
+    nodes.iter().try_for_each(|node| bounded(node, values.len() + 1))?;
     Ok(Program { process, nodes, names: names.into_iter().collect(), values, codes })
+}
+
+/// One step chooses a value for each variable that it reads, so how many it may read is bounded.
+fn bounded(node: &Node<'_>, choices: usize) -> Result<(), Counterexample> {
+    let mappings = node.inputs.iter().chain(&node.outputs);
+    let conditions = node.ways.iter().filter_map(|way| way.condition.as_ref());
+    let expressions = mappings.clone().map(|assign| &assign.source).chain(conditions);
+    let mut names: BTreeSet<&str> = expressions.flat_map(|expression| &expression.reads).map(String::as_str).collect();
+    // Inside of a sub-process it may be open which scope has the target.
+    names.extend(mappings.filter(|_| node.element.scope.is_some()).map(|assign| assign.target.as_str()));
+    names.extend(node.job.map(Job::reports).unwrap_or_default().iter().map(|gate| gate.variable()));
+    let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
+    match choices.checked_pow(count) {
+        Some(branches) if branches <= MAX_BRANCHES => Ok(()),
+        Some(_) | None => {
+            let message = format!(
+                "{count} variables with {choices} possible values each are too many in one place; use fewer variables or literals"
+            );
+            Err(broken(Rule::Bounded, &node.element.id, message))
+        }
+    }
 }
 
 impl Program<'_> {

@@ -203,6 +203,16 @@ fn a_model_past_the_bound_is_refused_in_time() {
 }
 
 #[test]
+fn too_many_variables_or_literals_in_one_place_are_refused_at_once() {
+    let many: String = (0..6).map(|at| format!(r#"<zeebe:input source="=v{at}" target="v{at}" />"#)).collect();
+    let null = r#"<zeebe:input source="=null" target="budget_exceeded" />"#;
+    assert_eq!(proved(&[(null, &format!("{null}{many}"))]).unwrap_err().rule, Rule::Bounded);
+    let literals: Vec<String> = (0..200).map(|at| format!("constraints_ok = {at}")).collect();
+    let condition = format!(">=constraints_ok = true or {}<", literals.join(" or "));
+    assert_eq!(proved(&[(">=constraints_ok = true<", &condition)]).unwrap_err().rule, Rule::Bounded);
+}
+
+#[test]
 fn the_first_gate_that_did_not_pass_names_the_terminal() {
     use super::rules::{Gate, Set, terminal};
     let of = |gates: &[Gate]| {

@@ -72,7 +72,12 @@ pub(super) fn element(svg: &mut String, element: &Element, shape: &Shape, marked
     }
     let on = if marked { " on" } else { "" };
     if inside {
-        text::block(svg, "name", element.title(), area);
+        text::block(
+            svg,
+            "name",
+            element.title(),
+            Bounds { x: area.x + 2.0, width: (area.width - 4.0).max(0.0), ..area },
+        );
     } else if let Some(name) = &element.name {
         let below = Bounds { x: area.x - 30.0, y: area.y + area.height + 4.0, width: area.width + 60.0, height: 14.0 };
         text::block(svg, &format!("label{on}"), name, shape.label.unwrap_or(below));

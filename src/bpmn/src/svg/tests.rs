@@ -58,9 +58,10 @@ fn a_model_without_a_diagram_says_so() {
 
 #[test]
 fn long_names_are_wrapped_and_cut() {
-    assert_eq!(text::wrap("ActionProposal + reasoning trace", 92.0), ["ActionProposal", "+ reasoning", "trace"]);
+    assert_eq!(text::wrap("ActionProposal + reasoning trace", 96.0), ["ActionProposal", "+ reasoning", "trace"]);
+    assert_eq!(text::wrap("ExecutionContract", 96.0), ["Execution", "Contract"]);
     let cut = text::wrap(&"word ".repeat(50), 60.0);
     assert_eq!(cut.len(), 4);
     assert!(cut[3].ends_with('…'));
-    assert_eq!(text::wrap(&"x".repeat(50), 62.0), [format!("{}…", "x".repeat(9))]);
+    assert_eq!(text::wrap(&"x".repeat(15), 66.0), ["x".repeat(10), "x".repeat(5)]);
 }

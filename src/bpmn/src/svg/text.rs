@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 /// The height of a line, in pixels.
 const LINE: f64 = 14.0;
-/// The width of an average character, in pixels.
-const CHARACTER: f64 = 5.8;
+/// The width of an average character in pixels, in the widest of the fonts that may be used.
+const CHARACTER: f64 = 6.6;
 
 /// Text that cannot be taken for markup; what XML forbids is left out.
 pub(super) fn escape(text: &str) -> String {
@@ -56,15 +56,12 @@ pub(super) fn upright(svg: &mut String, class: &str, text: &str, area: Bounds) {
 /// Words on lines no wider than `width` pixels; at most four lines, the last cut with an ellipsis.
 pub(super) fn wrap(text: &str, width: f64) -> Vec<String> {
     const MOST: usize = 4;
+    const LONGEST: usize = 256;
     // Bounded by the widest shape that is read, so the cast cannot lose anything that matters.
     let most = ((width / CHARACTER).clamp(4.0, 400.0)) as usize;
+    let text: String = text.chars().take(LONGEST).collect();
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        let word: String = if word.chars().count() > most {
-            word.chars().take(most.saturating_sub(1)).chain(['…']).collect()
-        } else {
-            word.to_owned()
-        };
+    for word in text.split_whitespace().flat_map(|word| pieces(word, most)) {
         let full = lines.len() >= MOST;
         match lines.last_mut() {
             Some(line) if line.chars().count() + 1 + word.chars().count() <= most => {
@@ -79,4 +76,20 @@ pub(super) fn wrap(text: &str, width: f64) -> Vec<String> {
         }
     }
     lines
+}
+
+/// A word that is too long for a line, in pieces that are not: before a capital if there is one, else anywhere.
+fn pieces(word: &str, most: usize) -> Vec<String> {
+    let mut pieces = Vec::new();
+    let mut rest: Vec<char> = word.chars().collect();
+    while rest.len() > most {
+        let hump = (1..=most).rev().find(|at| {
+            let before = rest.get(at.wrapping_sub(1)).is_some_and(|character| character.is_lowercase());
+            before && rest.get(*at).is_some_and(|character| character.is_uppercase())
+        });
+        let tail = rest.split_off(hump.unwrap_or(most));
+        pieces.push(std::mem::replace(&mut rest, tail).into_iter().collect());
+    }
+    pieces.push(rest.into_iter().collect());
+    pieces
 }
