@@ -105,7 +105,7 @@ impl<'a> Evaluator<'a> {
         }
         let value = match self.scope.variable(name) {
             None => None,
-            Some(Ok(value)) => Some(self.made(value)?),
+            Some(Ok(value)) => Some(self.given(value)?),
             Some(Err(refused)) => {
                 self.warn(WarningKind::Unknown, format!("The variable '{name}' cannot be read: {refused}"));
                 Some(Value::Null)
@@ -146,7 +146,13 @@ impl<'a> Evaluator<'a> {
         if value.depth() > limits::VALUE_DEPTH { Err(Failure::TooDeep) } else { Ok(value) }
     }
 
-    /// The same for a frame.
+    /// Pays for a value that came from outside: it exists already, so only for walking it.
+    fn given(&mut self, value: Value) -> Evaluated {
+        self.spend(value.size() / 16)?;
+        if value.depth() > limits::VALUE_DEPTH { Err(Failure::TooDeep) } else { Ok(value) }
+    }
+
+    /// Refuses a frame that nests too deeply.
     fn framed(&mut self, frame: Frame) -> Result<Frame, Failure> {
         if frame.depth() > limits::VALUE_DEPTH { Err(Failure::TooDeep) } else { Ok(frame) }
     }

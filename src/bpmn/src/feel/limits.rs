@@ -28,4 +28,7 @@ pub(super) const WARNINGS: usize = 64;
 pub(super) const QUOTE: usize = 400;
 
 /// Largest compiled regular expression, in bytes.
-pub(super) const PATTERN: usize = 1024 * 1024;
+pub(super) const PATTERN: usize = 256 * 1024;
+
+/// Steps for matching one byte of text with a regular expression: far more than is usual, for the worst of patterns.
+pub(super) const MATCHING: usize = 4;

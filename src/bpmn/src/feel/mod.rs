@@ -42,7 +42,7 @@ pub use warnings::{Failure, Warning, WarningKind};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} (at character {position})")]
 pub struct FeelError {
-    /// Where, in bytes from the start of the text.
+    /// Where, in characters from the start of the text.
     pub position: usize,
     /// What is wrong there, and what to write instead.
     pub message: String,
@@ -78,7 +78,12 @@ pub struct Evaluation {
 /// Text that is no expression, nests too deeply, is too long, or calls a function whose result is not determined by
 /// its arguments.
 pub fn parse(text: &str) -> Result<Expr, FeelError> {
-    Ok(Expr { root: Arc::new(parser::parse(text)?), text: text.into() })
+    // The parser counts bytes, people count characters.
+    let in_characters = |error: FeelError| FeelError {
+        position: text.get(..error.position).map_or(error.position, |before| before.chars().count()),
+        ..error
+    };
+    Ok(Expr { root: Arc::new(parser::parse(text).map_err(in_characters)?), text: text.into() })
 }
 
 impl Expr {

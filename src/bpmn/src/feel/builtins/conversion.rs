@@ -174,10 +174,12 @@ fn string(_: &mut Call<'_, '_>, arguments: &[Value]) -> Answer {
     }
 }
 
-fn from_json(_: &mut Call<'_, '_>, arguments: &[Value]) -> Answer {
+fn from_json(call: &mut Call<'_, '_>, arguments: &[Value]) -> Answer {
     match arguments {
         [Value::Null] => Ok(Value::Null),
         [Value::String(text)] => {
+            // Two bytes can be one item.
+            call.evaluator.spend(text.len() / 2)?;
             let json = serde_json::from_str(text)
                 .map_err(|_| Refusal::Because(format!("Failed to parse JSON from '{text}'")))?;
             Value::from_json(&json).map_err(|refused| Refusal::Because(refused.to_string()))

@@ -81,9 +81,9 @@ fn substring(_: &mut Call<'_, '_>, arguments: &[Value]) -> Answer {
     Ok(Value::string(part))
 }
 
-fn pattern(call: &mut Call<'_, '_>, pattern: &str, flags: &str) -> Result<Regex, Refusal> {
-    // Compiling costs far more than a step.
-    call.evaluator.spend(100 + pattern.len())?;
+/// A compiled pattern; pays for compiling it and for one pass over the text.
+fn pattern(call: &mut Call<'_, '_>, text: &str, pattern: &str, flags: &str) -> Result<Regex, Refusal> {
+    call.evaluator.spend(100 + pattern.len() + limits::MATCHING * text.len())?;
     RegexBuilder::new(pattern)
         .dot_matches_new_line(flags.contains('s'))
         .multi_line(flags.contains('m'))
@@ -97,10 +97,10 @@ fn pattern(call: &mut Call<'_, '_>, pattern: &str, flags: &str) -> Result<Regex,
 fn matches(call: &mut Call<'_, '_>, arguments: &[Value]) -> Answer {
     match arguments {
         [Value::String(input), Value::String(expression)] => {
-            Ok(Value::Boolean(pattern(call, expression, "")?.is_match(input)))
+            Ok(Value::Boolean(pattern(call, input, expression, "")?.is_match(input)))
         }
         [Value::String(input), Value::String(expression), Value::String(flags)] => {
-            Ok(Value::Boolean(pattern(call, expression, flags)?.is_match(input)))
+            Ok(Value::Boolean(pattern(call, input, expression, flags)?.is_match(input)))
         }
         _ => Err(Refusal::Illegal),
     }
@@ -116,7 +116,7 @@ fn replace(call: &mut Call<'_, '_>, arguments: &[Value]) -> Answer {
         }
         _ => return Err(Refusal::Illegal),
     };
-    let regex = pattern(call, expression, flags)?;
+    let regex = pattern(call, input, expression, flags)?;
     let mut result = String::new();
     let mut copied = 0;
     for captures in regex.captures_iter(input) {
@@ -166,12 +166,14 @@ fn expand(replacement: &str, captures: &Captures<'_>, result: &mut String) -> Op
 
 fn split(call: &mut Call<'_, '_>, arguments: &[Value]) -> Answer {
     let [Value::String(input), Value::String(delimiter)] = arguments else { return Err(Refusal::Illegal) };
-    Ok(Value::list(pattern(call, delimiter, "")?.split(input).map(Value::from).collect()))
+    Ok(Value::list(pattern(call, input, delimiter, "")?.split(input).map(Value::from).collect()))
 }
 
 fn extract(call: &mut Call<'_, '_>, arguments: &[Value]) -> Answer {
     let [Value::String(input), Value::String(expression)] = arguments else { return Err(Refusal::Illegal) };
-    Ok(Value::list(pattern(call, expression, "")?.find_iter(input).map(|found| Value::from(found.as_str())).collect()))
+    Ok(Value::list(
+        pattern(call, input, expression, "")?.find_iter(input).map(|found| Value::from(found.as_str())).collect(),
+    ))
 }
 
 fn from_base64(_: &mut Call<'_, '_>, arguments: &[Value]) -> Answer {

@@ -195,12 +195,14 @@ impl Evaluator<'_> {
     }
 }
 
-/// Whole steps from `first` towards `last`; `None` past 64 bits.
+/// Whole steps from `first` towards `last`; `None` if they are too many to count.
 fn count(first: Decimal, last: Decimal) -> Option<Items> {
     let from = first.to_i64()?;
-    let (step, distance) = if first < last { (1, last - first) } else { (-1, first - last) };
-    let length = distance.trunc().to_usize()?.checked_add(1)?;
-    Some(Items::Count { from, step, length })
+    let (step, distance) = if first < last { (1, last.checked_sub(first)?) } else { (-1, first.checked_sub(last)?) };
+    let length = distance.trunc().to_i64()?.checked_add(1)?;
+    // The last one is in range too.
+    from.checked_add(step * (length - 1))?;
+    Some(Items::Count { from, step, length: usize::try_from(length).ok()? })
 }
 
 fn item_at(items: &[Value], position: Decimal) -> Value {
