@@ -1,16 +1,26 @@
 //! The explanation of a verdict: its trace in words, and nothing else. It looks at no dossier, so it cannot tell another story.
 
 use crate::decide::Verdict;
-use crate::gates::Gate;
+use crate::gates::{Clause, Gate};
 use std::fmt::Write;
 
-/// The trace, one line a clause, under the gates; what refused says what would have passed.
+/// The trace in words, and how the run ends.
+pub fn explain(verdict: &Verdict) -> String {
+    let mut out = clauses(&verdict.trace);
+    let _ = match verdict.trace.iter().find(|clause| !clause.passed) {
+        Some(_) => writeln!(out, "{} {}", verdict.terminal.name(), verdict.reason.map_or("", |reason| reason.name())),
+        None => writeln!(out, "{}", verdict.terminal.name()),
+    };
+    out
+}
+
+/// Clauses, one line each, under their gates; what refused says what would have passed.
 ///
 /// Texts of users are quoted by the clauses and hold no line breaks or control characters here.
-pub fn explain(verdict: &Verdict) -> String {
+pub fn clauses(clauses: &[Clause]) -> String {
     let mut out = String::new();
     let mut under: Option<Gate> = None;
-    for clause in &verdict.trace {
+    for clause in clauses {
         if under != Some(clause.gate) {
             under = Some(clause.gate);
             let _ = match clause.gate.gateway() {
@@ -31,10 +41,6 @@ pub fn explain(verdict: &Verdict) -> String {
             )
         };
     }
-    let _ = match verdict.trace.iter().find(|clause| !clause.passed) {
-        Some(_) => writeln!(out, "{} {}", verdict.terminal.name(), verdict.reason.map_or("", |reason| reason.name())),
-        None => writeln!(out, "{}", verdict.terminal.name()),
-    };
     out
 }
 
