@@ -1,10 +1,12 @@
 //! What the tool left: its artifact, hashed while it is sent to the authority, and its report of usage.
 
 use crate::sandbox::folder::{self, NoFile};
+use crate::sandbox::text::readable;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use m87_core::evidence::DeclaredArtifact;
+use m87_core::json::to_canonical;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::fs::File;
@@ -92,21 +94,25 @@ fn read_at(file: &File, piece: &mut [u8], offset: u64) -> std::io::Result<usize>
 }
 
 /// What the tool reported of its usage: JSON as it stands, or a string that says why it is none. `None` if it left no
-/// file.
+/// file. Whatever it is, it can be written into a report.
 pub(super) fn usage(tool: &OwnedFd, name: &str) -> Option<Value> {
-    let bytes = match folder::open_regular(tool, name) {
-        Ok(file) => {
-            let mut bytes = Vec::new();
-            match file.take(USAGE_BYTES + 1).read_to_end(&mut bytes) {
-                Ok(_) => bytes,
-                Err(error) => return Some(Value::String(format!("unreadable: {error}"))),
-            }
-        }
-        Err(NoFile::Absent) => return None,
-        Err(error) => return Some(Value::String(error.to_string())),
-    };
-    if bytes.len() as u64 > USAGE_BYTES {
-        return Some(Value::String(format!("larger than {USAGE_BYTES} bytes")));
+    match folder::open_regular(tool, name) {
+        Ok(file) => Some(read_usage(file).unwrap_or_else(|why| Value::String(readable(why.as_bytes())))),
+        Err(NoFile::Absent) => None,
+        Err(error) => Some(Value::String(error.to_string())),
     }
-    Some(m87_core::strict::json(&bytes).unwrap_or_else(|error| Value::String(format!("not JSON: {error}"))))
+}
+
+fn read_usage(file: File) -> Result<Value, String> {
+    let mut bytes = Vec::new();
+    file.take(USAGE_BYTES + 1).read_to_end(&mut bytes).map_err(|error| format!("unreadable: {error}"))?;
+    let small = |bytes: &[u8]| bytes.len() as u64 <= USAGE_BYTES;
+    let too_large = || format!("larger than {USAGE_BYTES} bytes");
+    if !small(&bytes) {
+        return Err(too_large());
+    }
+    let value = m87_core::strict::json(&bytes).map_err(|error| format!("not JSON: {error}"))?;
+    // `1e20` has twenty more digits as it will be written.
+    let text = to_canonical(&value).map_err(|error| error.to_string())?;
+    if small(text.as_bytes()) { Ok(value) } else { Err(too_large()) }
 }

@@ -117,3 +117,20 @@ fn what_is_no_json_is_reported_as_a_string_so_that_no_gate_can_read_a_figure_in_
         assert!(matches!(run(&tool(script)).reported, Some(Value::String(_))), "{script}");
     }
 }
+
+#[test]
+fn a_report_stays_small_whatever_the_usage_file_holds() {
+    for script in [
+        // Grows when it is written out.
+        "awk 'BEGIN { printf \"[1e20\"; for (i = 0; i < 10000; i++) printf \",1e20\"; print \"]\" }' > $M87_USAGE",
+        // Would stand in the error.
+        "awk 'BEGIN { printf \"{\\\"\"; for (i = 0; i < 9000; i++) printf \"\\\\u0001\"; print \"\\\":NaN}\" }' > $M87_USAGE",
+        "awk 'BEGIN { for (i = 0; i < 30000; i++) printf \"[\" }' > $M87_USAGE",
+    ] {
+        let mut attempt = Attempt::of_tool(&tool(script));
+        let report = attempt.report();
+        assert_eq!(report.ended, Ended::Exited(0), "{}", report.output);
+        assert!(matches!(report.reported, Some(Value::String(_))), "{script}");
+        assert!(attempt.report_text().unwrap().len() < 10_000, "{script}");
+    }
+}
