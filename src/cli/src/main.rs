@@ -5,14 +5,17 @@ mod args;
 mod bpmn;
 mod engine;
 mod exit;
+mod explain;
 mod files;
 mod generate;
 mod hash;
 mod local;
 mod logs;
+mod plan;
 mod receipt;
 mod receipts;
 mod signals;
+mod store;
 mod tool;
 mod worker;
 
@@ -44,7 +47,9 @@ fn dispatch(command: Command) -> anyhow::Result<Exit> {
         Command::Shim(arguments) => tool::shim(&arguments),
         Command::Run(arguments) => asynchronously(local::run(&arguments)),
         Command::Receipt(arguments) => receipt::run(&arguments),
-        _ => anyhow::bail!("not yet"),
+        Command::Plan(arguments) => asynchronously(plan::run(&arguments)),
+        Command::Explain(arguments) => asynchronously(explain::run(&arguments)),
+        Command::Store(arguments) => asynchronously(store::run(&arguments.command)),
     }
 }
 

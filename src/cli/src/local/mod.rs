@@ -3,8 +3,10 @@
 pub(crate) mod actor;
 mod export;
 pub(crate) mod folder;
+pub(crate) mod ground;
 mod key;
 pub(crate) mod names;
+pub(crate) mod preview;
 mod progress;
 mod references;
 pub(crate) mod report;

@@ -7,7 +7,7 @@ use m87_core::reason::Terminal;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// One run that is over.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ pub(crate) fn story(runs: &[Told]) -> String {
         if run.verdict.terminal != Terminal::Complete {
             let _ = writeln!(story, "  because  {}", printable(&run.verdict.message));
         }
-        let _ = writeln!(story, "  receipt  {}  {}", run.receipt_hash, run.bundle.display());
+        let _ = writeln!(story, "  receipt  {}  {}", run.receipt_hash, near(&run.bundle).display());
     }
     let mut counts: BTreeMap<Terminal, usize> = BTreeMap::new();
     runs.iter().for_each(|run| *counts.entry(run.verdict.terminal).or_default() += 1);
@@ -78,7 +78,7 @@ pub(crate) fn story(runs: &[Told]) -> String {
     story
 }
 
-/// Each gate by its name, and what it said: `yes` lets the run go on.
+/// Each gate that was reached, by its name, and what it said: `yes` lets the run go on.
 fn gates(verdict: &Verdict) -> String {
     let results = &verdict.gates;
     let said = [
@@ -87,12 +87,10 @@ fn gates(verdict: &Verdict) -> String {
         (Gate::BudgetExceededOrError, results.budget_exceeded.map(|exceeded| !exceeded)),
         (Gate::ArtifactVerified, results.artifact_verified),
     ];
-    let words = said.map(|(gate, passed)| match passed {
-        Some(true) => format!("{} yes", gate.name()),
-        Some(false) => format!("{} NO", gate.name()),
-        None => format!("{} not reached", gate.name()),
-    });
-    words.join(", ")
+    let reached = said.into_iter().filter_map(|(gate, passed)| passed.map(|passed| (gate, passed)));
+    let words: Vec<String> =
+        reached.map(|(gate, passed)| format!("{} {}", gate.name(), if passed { "yes" } else { "NO" })).collect();
+    if words.is_empty() { "none was reached".to_owned() } else { words.join(", ") }
 }
 
 /// Texts of users and tools cannot steer a terminal.
@@ -144,4 +142,10 @@ pub(crate) fn json(runs: &[Told]) -> serde_json::Result<String> {
         receipt: Receipt { hash: &run.receipt_hash, bundle: &run.bundle },
     });
     Ok(serde_json::to_string_pretty(&Report { runs: runs.collect() })? + "\n")
+}
+
+/// A path as one would type it here.
+fn near(path: &Path) -> &Path {
+    let here = std::env::current_dir().unwrap_or_default();
+    path.strip_prefix(here).unwrap_or(path)
 }

@@ -2,31 +2,21 @@
 
 use crate::args::{Lanes, RunArguments};
 use crate::local::folder::{Folder, Held};
-use crate::local::key;
+use crate::local::ground::Ground;
 use crate::local::names::Names;
-use crate::local::references::Files;
-use crate::receipts;
 use anyhow::Context;
 use async_trait::async_trait;
 use m87_api::local::Objects;
 use m87_authority::InProcess;
-use m87_authority::artifacts::Artifacts;
-use m87_authority::authority::{Authority, Options, World};
 use m87_authority::callers::{Callers, LaneCredentials, Principal};
-use m87_authority::clock::{Clock, FrozenClock, SystemClock};
 use m87_authority::driver::{Driver, DriverOptions};
-use m87_authority::entropy::{DerivedEntropy, Entropy, SystemEntropy};
-use m87_authority::mark::FileMark;
+use m87_authority::entropy::Entropy;
 use m87_authority::service::{Service, serve};
-use m87_authority::store::{FileSystem, SqliteStore, Store};
-use m87_authority::tls::ServerIdentity;
-use m87_authority::world::{CheckpointFiles, EachStart, StatusSink};
-use m87_core::dossier::{ClockSource, Trust};
+use m87_authority::world::StatusSink;
+use m87_core::dossier::Trust;
 use m87_core::lane::Lane;
 use m87_engine::gateway::Caller;
 use m87_engine::{Engine, EngineOptions};
-use m87_worker::exec::REPORT_GRACE;
-use m87_worker::executor::LocalExecutor;
 use m87_worker::lanes::run_lane;
 use m87_zeebe::{Client, Tls, WorkerOptions, connect};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -59,39 +49,8 @@ impl Session {
         stop: CancellationToken,
     ) -> anyhow::Result<Self> {
         let held = folder.hold()?;
-        let key_file = arguments.key.clone().unwrap_or_else(|| folder.key());
-        let key = key::open(&key_file)?;
-        receipts::write(&folder.public_key(), key.verifying_key().to_pem()?.as_bytes())?;
-        let (clock, entropy, clock_source): (Arc<dyn Clock>, Arc<dyn Entropy>, _) = match arguments.clock {
-            Some(clock) => {
-                let entropy = DerivedEntropy { clock, key_id: key.key_id() };
-                (Arc::new(FrozenClock(clock)), Arc::new(entropy), ClockSource::Injected)
-            }
-            None => (Arc::new(SystemClock), Arc::new(SystemEntropy), ClockSource::System),
-        };
-        // Beside the key. With an injected clock the store's id is the same in every folder, and so must not be the mark's.
-        let mark = match (arguments.clock, key_file.parent()) {
-            (None, Some(beside)) => beside.to_owned(),
-            (Some(_), _) | (None, None) => folder.keys(),
-        };
-        let tls = ServerIdentity::open(&folder.tls())?;
-        let options = Options::new(tls.ca_pem.clone(), folder.address());
-        let store = SqliteStore::open(&folder.store(), &entropy.id(&["cluster"]), &options.headroom).await?;
-        let cluster_uid = store.id().to_owned();
-        let names = Names::of(&cluster_uid);
-        let world = World {
-            clock,
-            entropy: entropy.clone(),
-            references: Arc::new(Files::new(objects, names.clone())),
-            executor: Arc::new(LocalExecutor::new(folder.attempts(), REPORT_GRACE)?),
-            mark: Arc::new(FileMark(mark)),
-            status,
-            disk: Arc::new(FileSystem(folder.path().to_owned())),
-            checkpoints: Arc::new(CheckpointFiles(folder.checkpoints())),
-        };
-        let artifacts = Artifacts::in_folder(&folder.artifacts())?;
-        let authority = Authority::open(Arc::new(store), artifacts, world, key, options, &EachStart).await?;
-        let authority = Arc::new(authority);
+        let ground = Ground::open(folder, arguments.key.as_deref(), arguments.clock, objects, status).await?;
+        let Ground { authority, entropy, tls, names, .. } = ground;
         if let Some(why) = authority.restored() {
             eprintln!("warning: {why}");
         }
@@ -124,14 +83,14 @@ impl Session {
             (None, address) => connect(address.as_deref().unwrap_or_default(), Tls::Plain).map(Client::new),
         };
         let options = DriverOptions {
-            cluster_uid,
+            cluster_uid: authority.store().id().to_owned(),
             trust: Trust::Local,
-            clock: clock_source,
+            clock: ground.clock,
             // Nothing but these files can make a reference exist.
             reference_wait: Duration::ZERO,
         };
         let operator = client(Caller::Operator)?;
-        let driver = Driver::new(authority, Arc::new(operator.clone()), options, stop.clone());
+        let driver = Driver::new(authority.clone(), Arc::new(operator.clone()), options, stop.clone());
         let moving = driver.clone();
         tasks.spawn(async move { moving.run(operator, WorkerOptions::new("m87-operator")).await });
         if arguments.lanes == Lanes::Embedded {
