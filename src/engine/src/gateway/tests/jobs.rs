@@ -34,7 +34,7 @@ async fn an_activated_job_says_all_that_a_worker_needs() {
 #[tokio::test]
 async fn a_poll_below_zero_is_not_held_and_one_above_is_held_as_asked() {
     let (engine, mut gateway) = open().await;
-    for (request_timeout, held) in [(-1, ms(0)..ms(200)), (300, ms(300)..ms(900))] {
+    for (request_timeout, held) in [(-1, ms(0)..ms(1000)), (1500, ms(1500)..ms(5000))] {
         let started = Instant::now();
         assert!(activate(&mut gateway, ask("work", 1, request_timeout)).await.unwrap().is_empty());
         assert!(held.contains(&started.elapsed()), "{request_timeout}: {:?}", started.elapsed());
@@ -52,7 +52,7 @@ async fn a_held_poll_wakes_for_a_new_job() {
     let created = Instant::now();
     create(&mut gateway, "p").await;
     assert_eq!(poll.await.unwrap().len(), 1);
-    assert!(created.elapsed() < ms(500), "{:?}", created.elapsed());
+    assert!(created.elapsed() < ms(2000), "{:?}", created.elapsed());
     engine.stop().await;
 }
 
@@ -60,10 +60,10 @@ async fn a_held_poll_wakes_for_a_new_job() {
 async fn a_held_poll_ends_empty_and_well_before_its_client_gives_up() {
     let (engine, mut gateway) = open().await;
     let mut request = tonic::Request::new(ask("work", 1, 60_000));
-    request.set_timeout(ms(1000));
+    request.set_timeout(ms(3000));
     let started = Instant::now();
     assert!(activate(&mut gateway, request).await.unwrap().is_empty());
-    assert!((ms(800)..ms(1000)).contains(&started.elapsed()), "{:?}", started.elapsed());
+    assert!((ms(2600)..ms(3000)).contains(&started.elapsed()), "{:?}", started.elapsed());
     engine.stop().await;
 }
 
@@ -203,9 +203,11 @@ async fn a_worker_outlives_the_engine_and_goes_on_where_it_comes_back() {
     let engine = Engine::open(options()).await.unwrap();
     let mut gateway = GatewayClient::new(engine.channel(Caller::Anonymous));
     deploy(&mut gateway, "p", "work").await;
-    for _ in 0..60 {
-        create(&mut gateway, "p").await;
-    }
+    futures::future::join_all((0..120).map(|_| {
+        let mut gateway = gateway.clone();
+        async move { create(&mut gateway, "p").await }
+    }))
+    .await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let client = Client::new(m87_zeebe::connect(&address.to_string(), m87_zeebe::Tls::Plain).unwrap());
@@ -223,9 +225,10 @@ async fn a_worker_outlives_the_engine_and_goes_on_where_it_comes_back() {
     for _ in 0..3 {
         let (served, closing) = (engine.clone(), CancellationToken::new());
         let token = closing.clone();
-        let serving = tokio::spawn(async move {
-            served.serve(listener, Protection::PlainOnLoopback, Arc::new(Open), token).await
-        });
+        let serving =
+            tokio::spawn(
+                async move { served.serve(listener, Protection::PlainOnLoopback, Arc::new(Open), token).await },
+            );
         tokio::time::sleep(ms(60)).await;
         engine.stop().await;
         serving.await.unwrap().unwrap();

@@ -195,11 +195,11 @@ async fn heartbeats_keep_a_long_job_so_that_it_is_handed_out_once() {
     let handler = answer(move |_, _| {
         count.fetch_add(1, Ordering::SeqCst);
         async {
-            sleep(ms(1000)).await;
+            sleep(ms(2500)).await;
             done()
         }
     });
-    let running = Running::start(&client, options(), handler);
+    let running = Running::start(&client, WorkerOptions { timeout: ms(900), ..options() }, handler);
     fake.until("completed", |s| s.completed.len() == 1).await;
     assert!(fake.state().heartbeats >= 5, "{}", fake.state().heartbeats);
     assert_eq!(handled.load(Ordering::SeqCst), 1);
