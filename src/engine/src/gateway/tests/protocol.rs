@@ -225,7 +225,7 @@ async fn a_compressed_request_is_read_and_one_that_unpacks_beyond_4_mib_is_refus
     let mut gateway = gateway.send_compressed(CompressionEncoding::Gzip).max_encoding_message_size(usize::MAX);
     deploy(&mut gateway, "p", "work").await;
     create(&mut gateway, "p").await;
-    let variables = format!(r#"{{"a":"{}"}}"#, "x".repeat(64 * 1024 * 1024));
+    let variables = format!(r#"{{"a":"{}"}}"#, "x".repeat(16 * 1024 * 1024));
     let request = proto::CreateProcessInstanceRequest { variables, ..latest("p") };
     gateway.create_process_instance(request).await.unwrap_err();
     assert_eq!(engine.committed().running(), 1);
