@@ -67,7 +67,7 @@ impl Service {
 /// What this engine does not have is said by name, not by silence.
 async fn absent<T, R>(service: &Service, request: Request<T>, what: &'static str) -> Reply<R> {
     service.allowed(request, Action::Steer(what)).await?;
-    Err(Status::unimplemented(format!("m87's engine cannot {what}; a real Zeebe can (--zeebe-address)")))
+    Err(Status::unimplemented(format!("m87's engine cannot {what}; a real Zeebe can")))
 }
 
 #[tonic::async_trait]
