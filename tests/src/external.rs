@@ -13,18 +13,29 @@ pub struct External<'a> {
     port: u16,
     engine: Child,
     lanes: Vec<(&'static str, Child)>,
-    run: Child,
+    run: Option<Child>,
 }
 
 impl<'a> External<'a> {
+    /// Starts the engine alone.
+    pub fn engine(scene: &'a Scene) -> Self {
+        let port = free_port();
+        Self { scene, port, engine: engine(scene, port), lanes: Vec::new(), run: None }
+    }
+
     /// Starts the engine, then the run, then the lanes as soon as their credentials are written.
     pub fn start(scene: &'a Scene) -> Self {
-        let port = free_port();
-        let engine = engine(scene, port);
-        let run =
-            scene.start(&["--engine", &address(port), "--authority-listen", "127.0.0.1:0", "--lanes", "external"]);
-        let lanes = LANES.into_iter().map(|name| (name, lane(scene, port, name))).collect();
-        Self { scene, port, engine, lanes, run }
+        let mut external = Self::engine(scene);
+        external.begin();
+        external
+    }
+
+    /// Starts the run and the lanes.
+    pub fn begin(&mut self) {
+        let address = self.address();
+        let more = ["--engine", &address, "--authority-listen", "127.0.0.1:0", "--lanes", "external"];
+        self.run = Some(self.scene.start(&more));
+        self.lanes = LANES.into_iter().map(|name| (name, lane(self.scene, self.port, name))).collect();
     }
 
     /// `host:port` of the engine, an open gateway like a plain Zeebe.
@@ -52,7 +63,7 @@ impl<'a> External<'a> {
     pub fn finish(&mut self, limit: Duration) -> i32 {
         let begun = Instant::now();
         loop {
-            if let Some(status) = self.run.try_wait().unwrap() {
+            if let Some(status) = self.run.as_mut().unwrap().try_wait().unwrap() {
                 return status.code().unwrap_or(-1);
             }
             assert!(begun.elapsed() < limit, "m87 run hangs: not ended after {limit:?}\n{}", self.scene.logs());
@@ -63,7 +74,7 @@ impl<'a> External<'a> {
 
 impl Drop for External<'_> {
     fn drop(&mut self) {
-        end(&mut self.run);
+        self.run.iter_mut().for_each(end);
         end(&mut self.engine);
         for (_, child) in &mut self.lanes {
             end(child);

@@ -36,14 +36,14 @@ fn effect_at_most_once_when_an_older_store_is_restored() {
     assert_eq!(scene.effects().get("run-3"), Some(&1));
 }
 
-/// A file system of 48 MiB on the scene's out folder; unmounted with it. `None`, and said so, where mounting is not allowed.
+/// A file system of 256 MiB on the scene's out folder; unmounted with it. `None`, and said so, where mounting is not allowed.
 struct SmallDisk<'a>(&'a Scene);
 
 impl<'a> SmallDisk<'a> {
     fn mount(scene: &'a Scene) -> Option<Self> {
         std::fs::create_dir_all(scene.out()).unwrap();
         let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", "size=48m,mode=700", "tmpfs", scene.out().to_str().unwrap()])
+            .args(["-t", "tmpfs", "-o", "size=256m,mode=700", "tmpfs", scene.out().to_str().unwrap()])
             .status()
             .is_ok_and(|status| status.success());
         if !mounted {
@@ -85,7 +85,7 @@ fn a_full_disk_stops_dispatch_and_loses_nothing() {
     assert_eq!(scene.finish(&[], LIMIT), 0, "with room it works: {}", scene.logs());
     scene.runs(2);
     // Some room, but not the reserved headroom: nothing new is dispatched, and the refusals have their receipts.
-    disk.fill(2 * 1024 * 1024);
+    disk.fill(16 * 1024 * 1024);
     assert_eq!(scene.finish(&[], LIMIT), 1, "{}", scene.logs());
     assert_eq!(scene.effects().get("run-1"), None, "{}", scene.logs());
     for outcome in scene.outcomes().iter().filter(|outcome| outcome.run != "run-0") {
