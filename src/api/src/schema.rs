@@ -91,7 +91,7 @@ fn flat_union(variants: &[Value]) -> Option<Map<String, Value>> {
         let (name, body) = own.iter().next().filter(|_| own.len() == 1)?;
         let mut body = body.clone();
         if let (Some(body), Some(text)) = (body.as_object_mut(), variant.get("description")) {
-            body.entry("description").or_insert_with(|| text.clone());
+            body.insert("description".to_owned(), text.clone());
         }
         properties.insert(name.clone(), body);
     }

@@ -55,6 +55,9 @@ impl LogFile {
     /// Checks the log against its checkpoint, and that each sealed run's receipt is among `present`.
     fn check(&self, key: Option<&VerifyingKey>, present: &BTreeSet<String>) -> Result<String, String> {
         let own = VerifyingKey::from_hex(&self.public_key).map_err(|error| error.to_string())?;
+        if own.to_hex() != self.public_key {
+            return Err("the key is not written in lower-case hex".to_owned());
+        }
         if let Some(key) = key.filter(|key| **key != own) {
             return Err(format!("foreign key: the log has {}, {} is trusted", own.key_id(), key.key_id()));
         }

@@ -122,7 +122,7 @@ fn two_invocations_on_one_folder_do_not_mix() {
         .spawn()
         .unwrap();
     let started = std::time::Instant::now();
-    while !place.path("m87-out/store.db").exists() {
+    while !place.path("m87-out/store/authority.db").exists() {
         assert!(started.elapsed().as_secs() < 30, "the first invocation made no store");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }

@@ -1,0 +1,132 @@
+//! What anyone can verify offline: receipts hold, and nothing about them can be changed or left out unnoticed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+use common::{Place, policy};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const KEY: &str = "m87-out/keys/signing.pub.pem";
+
+fn ran() -> Place {
+    let place = Place::new();
+    let done = place.run(&policy(), &[]);
+    assert_eq!(done.code, 0, "{done:?}");
+    place
+}
+
+fn bundles(place: &Place) -> Vec<PathBuf> {
+    let mut found: Vec<_> =
+        fs::read_dir(place.path("m87-out/receipts/default")).unwrap().map(|file| file.unwrap().path()).collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn every_receipt_verifies_with_the_key_and_is_untrusted_without() {
+    let place = ran();
+    let done = place.m87(["receipt", "verify", "m87-out/receipts", "m87-out/log", "--key", KEY]);
+    assert_eq!(done.code, 0, "{done:?}");
+    assert!(done.out.contains("12 verified, 0 failed") && done.out.contains("no receipt is missing"), "{done:?}");
+    let done = place.m87(["receipt", "verify", "m87-out/receipts"]);
+    assert_eq!(done.code, 3, "{done:?}");
+    assert!(done.out.contains("untrusted key"), "{done:?}");
+    // The private key's file will do too, and another's will not.
+    let done = place.m87(["receipt", "verify", "m87-out/receipts", "--key", "m87-out/keys/signing.pem"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let other = Place::new();
+    other.run(&policy(), &["--key", "other.pem"]);
+    let foreign = other.path("other.pem");
+    let done = place.m87(["receipt", "verify", "m87-out/receipts", "m87-out/log", "--key", foreign.to_str().unwrap()]);
+    assert_eq!(done.code, 1, "{done:?}");
+    assert!(done.out.contains("foreign key") && done.out.contains("0 verified, 12 failed"), "{done:?}");
+}
+
+/// Writes copies of a file, each with one byte changed, and counts how many still verify.
+fn changed(place: &Place, file: &Path, also: Option<&str>) {
+    let bytes = fs::read(file).unwrap();
+    let step = if std::env::var_os("M87_LONG").is_some() { 1 } else { bytes.len() / 30 + 1 };
+    let folder = place.path("changed");
+    let _ = fs::remove_dir_all(&folder);
+    let mut count = 0;
+    // Another offset for each file, so that the samples lie elsewhere.
+    for at in (bytes.len() % step..bytes.len()).step_by(step) {
+        for flip in [0x01, 0x20] {
+            let mut copy = bytes.clone();
+            copy[at] ^= flip;
+            place.write(&format!("changed/{at}-{flip}.json"), copy);
+            count += 1;
+        }
+    }
+    let mut arguments = vec!["receipt", "verify", "changed", "--key", KEY];
+    arguments.extend(also);
+    let done = place.m87(arguments);
+    assert_eq!(done.code, 1, "{}", done.err);
+    let changed = done.out.lines().filter(|line| line.starts_with("ok") && line.contains("changed/"));
+    assert_eq!(changed.collect::<Vec<_>>(), Vec::<&str>::new(), "{}", file.display());
+    assert!(done.out.contains(&format!("{count} failed")), "{}: {:?}", file.display(), done.out.lines().last());
+}
+
+#[test]
+fn any_changed_byte_of_a_bundle_is_found() {
+    let place = ran();
+    for bundle in bundles(&place) {
+        changed(&place, &bundle, None);
+    }
+}
+
+#[test]
+fn any_changed_byte_of_a_log_is_found() {
+    let place = ran();
+    changed(&place, &place.path("m87-out/log/default.json"), Some("m87-out/receipts"));
+}
+
+#[test]
+fn a_removed_receipt_and_a_removed_entry_are_found() {
+    let place = ran();
+    let verify = || place.m87(["receipt", "verify", "m87-out/receipts", "m87-out/log", "--key", KEY]);
+    assert_eq!(verify().code, 0);
+    let (bundle, log) = (bundles(&place).remove(3), place.path("m87-out/log/default.json"));
+    let (kept, whole) = (fs::read(&bundle).unwrap(), fs::read(&log).unwrap());
+    fs::remove_file(&bundle).unwrap();
+    let done = verify();
+    assert!(done.code == 1 && done.out.contains("1 receipts are missing"), "{done:?}");
+    fs::write(&bundle, kept).unwrap();
+    let document: Value = serde_json::from_slice(&whole).unwrap();
+    let entries = document["entries"].as_array().unwrap().len();
+    assert_eq!(entries, 22);
+    for removed in 0..entries {
+        let mut copy = document.clone();
+        copy["entries"].as_array_mut().unwrap().remove(removed);
+        // Without the run's other entry, too: then closure alone would not see it.
+        fs::write(&log, serde_json::to_string(&copy).unwrap()).unwrap();
+        let done = verify();
+        assert_eq!(done.code, 1, "entry {removed}: {done:?}");
+    }
+    fs::write(&log, whole).unwrap();
+    assert_eq!(verify().code, 0);
+}
+
+#[test]
+fn receipts_are_listed_shown_and_explained() {
+    let place = ran();
+    let done = place.m87(["receipt", "list"]);
+    assert!(
+        done.code == 0 && done.out.contains("q3-totals-21-steps") && done.out.contains("BudgetExceeded"),
+        "{done:?}"
+    );
+    let done = place.m87(["receipt", "list", "-o", "json"]);
+    let list: Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!(list["receipts"].as_array().unwrap().len(), 11);
+    let done = place.m87(["receipt", "show", "q3-totals-bad-row"]);
+    assert!(done.code == 0 && done.out.contains("tool said: line 4 is not id,date,currency,amount"), "{done:?}");
+    let done = place.m87(["receipt", "show", "q3-totals", "-o", "json"]);
+    let receipt: Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!((&receipt["terminal"], &receipt["trust"]), (&"COMPLETE".into(), &"local".into()));
+    let done = place.m87(["explain", "q3-totals-21-steps"]);
+    assert!(done.code == 0 && done.out.contains("NO   steps are within the budget"), "{done:?}");
+    let done = place.m87(["receipt", "show", "nobody"]);
+    assert!(done.code == 1 && done.err.contains("no receipt of run \"nobody\""), "{done:?}");
+}
