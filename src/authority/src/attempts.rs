@@ -76,11 +76,9 @@ impl Authority {
             State::Dispatched(_, dispatch) if loaded.run.row.evidence.execution.is_none() => {
                 self.tend_dispatch(&loaded, dispatch).await?;
             }
-            State::Open(_)
-            | State::Claimed(_)
-            | State::Dispatched(..)
-            | State::Closing(_)
-            | State::Sealed(..) => return Ok(loaded),
+            State::Open(_) | State::Claimed(_) | State::Dispatched(..) | State::Closing(_) | State::Sealed(..) => {
+                return Ok(loaded);
+            }
         }
         self.load(uid).await
     }

@@ -131,7 +131,8 @@ mod tests {
     #[tokio::test]
     async fn each_lane_has_a_token_of_its_own_that_survives_a_restart() {
         let folder = tempfile::tempdir().unwrap();
-        let open = || LaneCredentials::open(folder.path(), "CA", folder.path().join("address"), &SystemEntropy).unwrap();
+        let open =
+            || LaneCredentials::open(folder.path(), "CA", folder.path().join("address"), &SystemEntropy).unwrap();
         let (first, second) = (open(), open());
         for lane in Lane::ALL {
             let token = Credentials::read(&LaneCredentials::file(folder.path(), lane)).unwrap().token;

@@ -53,10 +53,7 @@ impl Authority {
         let (terminal, reason) = (receipt.terminal, receipt.reason);
         let made = receipt.seal(&self.key).map_err(unmade)?;
         let sealed = Sealed { receipt_hash: made.hash.clone(), terminal, reason };
-        let stored = StoredReceipt {
-            hash: made.hash.clone(),
-            envelope: to_canonical(&made.envelope).map_err(unmade)?,
-        };
+        let stored = StoredReceipt { hash: made.hash.clone(), envelope: to_canonical(&made.envelope).map_err(unmade)? };
         let after = match step(&loaded.run, &Event::Seal(sealed.clone())) {
             Step::To(row) => *row,
             Step::Unchanged => return Err(Failed::Conflict),

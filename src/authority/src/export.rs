@@ -72,9 +72,7 @@ impl Authority {
         };
         let index = entries.iter().position(is_this).ok_or_else(|| missing(format!("the receipt of run {uid}")))?;
         let index = u64::try_from(index).unwrap_or(u64::MAX);
-        let path = tree
-            .inclusion(index, tree.size())
-            .ok_or_else(|| missing(format!("a proof of entry {index}")))?;
+        let path = tree.inclusion(index, tree.size()).ok_or_else(|| missing(format!("a proof of entry {index}")))?;
         let timestamp = match &loaded.run.row.state {
             crate::row::State::Sealed(closing, _) => closing.at,
             crate::row::State::Open(_)

@@ -71,9 +71,7 @@ impl FileMark {
 impl HighWaterMark for FileMark {
     async fn read(&self, store_id: &str) -> Result<Option<Mark>, MarkError> {
         let content = read_private(&self.path(store_id)).map_err(|error| self.error(store_id, error))?;
-        content
-            .map(|content| serde_json::from_slice(&content).map_err(|error| self.error(store_id, error)))
-            .transpose()
+        content.map(|content| serde_json::from_slice(&content).map_err(|error| self.error(store_id, error))).transpose()
     }
 
     async fn write(&self, store_id: &str, mark: &Mark) -> Result<(), MarkError> {
@@ -100,11 +98,7 @@ pub enum Standing {
 }
 
 /// Judges a store by its mark. `root_at` gives the root of a namespace's log at a size, `None` if it is not that long.
-pub fn standing(
-    mark: Option<&Mark>,
-    store: &Mark,
-    mut root_at: impl FnMut(&str, u64) -> Option<String>,
-) -> Standing {
+pub fn standing(mark: Option<&Mark>, store: &Mark, mut root_at: impl FnMut(&str, u64) -> Option<String>) -> Standing {
     let Some(mark) = mark else {
         return match store.redemptions {
             0 => Standing::Current,
@@ -128,7 +122,9 @@ pub fn standing(
             }
             None => {
                 let size = log.size;
-                return Standing::Restored(format!("the log of namespace {namespace} had {size} entries, and is shorter"));
+                return Standing::Restored(format!(
+                    "the log of namespace {namespace} had {size} entries, and is shorter"
+                ));
             }
         }
     }

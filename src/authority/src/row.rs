@@ -223,11 +223,9 @@ impl Row {
     pub const fn sealed(&self) -> Option<&Sealed> {
         match &self.state {
             State::Sealed(_, sealed) => Some(sealed),
-            State::Open(_)
-            | State::Claimed(_)
-            | State::Contracted(..)
-            | State::Dispatched(..)
-            | State::Closing(_) => None,
+            State::Open(_) | State::Claimed(_) | State::Contracted(..) | State::Dispatched(..) | State::Closing(_) => {
+                None
+            }
         }
     }
 

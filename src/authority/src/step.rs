@@ -81,8 +81,7 @@ fn start(row: &Row, start: &Start, wall: crate::clock::Wall) -> Step {
 }
 
 fn claim(row: &Row, event: &ClaimEvent) -> Step {
-    let is_ours =
-        |claim: &Claim| claim.engine_id == event.engine_id && claim.instance_key == event.instance_key;
+    let is_ours = |claim: &Claim| claim.engine_id == event.engine_id && claim.instance_key == event.instance_key;
     match &row.state {
         State::Open(Some(start)) => {
             if event.engine_id != start.engine_id
@@ -117,9 +116,7 @@ fn claim(row: &Row, event: &ClaimEvent) -> Step {
 /// released, its contract void, and is started again; what was dispatched is only observed.
 fn engine(row: &Row, id: &str) -> Step {
     match &row.state {
-        State::Open(Some(start)) if start.engine_id != id => {
-            Step::change(row, |row| row.state = State::Open(None))
-        }
+        State::Open(Some(start)) if start.engine_id != id => Step::change(row, |row| row.state = State::Open(None)),
         State::Claimed(claim) | State::Contracted(claim, _) if claim.engine_id != id => Step::change(row, |row| {
             if matches!(row.state, State::Contracted(..)) {
                 row.evidence.contract = None;

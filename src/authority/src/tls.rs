@@ -4,7 +4,9 @@
 
 use crate::client::grpc::SERVER_NAME;
 use crate::files::{read_private, write_private};
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -39,10 +41,8 @@ pub struct TlsError {
 impl ServerIdentity {
     /// Reads the identity, or makes it if the file is not there.
     pub fn open(path: &Path) -> Result<Self, TlsError> {
-        let error = |error: &dyn std::fmt::Display| TlsError {
-            path: path.display().to_string(),
-            message: error.to_string(),
-        };
+        let error =
+            |error: &dyn std::fmt::Display| TlsError { path: path.display().to_string(), message: error.to_string() };
         match read_private(path).map_err(|cause| error(&cause))? {
             Some(content) => serde_json::from_slice(&content).map_err(|cause| error(&cause)),
             None => {

@@ -16,11 +16,7 @@ use std::path::PathBuf;
 #[async_trait]
 pub trait References: Send + Sync {
     /// The policy of that name; `None` if there is none.
-    async fn policy(
-        &self,
-        namespace: &Named,
-        name: &str,
-    ) -> Result<Option<Pinned<PolicySpec>>, ReferencesUnavailable>;
+    async fn policy(&self, namespace: &Named, name: &str) -> Result<Option<Pinned<PolicySpec>>, ReferencesUnavailable>;
 
     /// The platform's own policy, if there is one.
     async fn baseline(&self) -> Result<Option<Pinned<PolicySpec>>, ReferencesUnavailable>;

@@ -20,9 +20,7 @@ pub struct Credentials {
 
 impl std::fmt::Debug for Credentials {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Credentials")
-            .field("address_file", &self.address_file)
-            .finish_non_exhaustive()
+        f.debug_struct("Credentials").field("address_file", &self.address_file).finish_non_exhaustive()
     }
 }
 
@@ -57,16 +55,13 @@ fn malformed(path: &Path, error: impl std::fmt::Display) -> CredentialsError {
 impl Credentials {
     /// Reads a file of credentials; refuses one that others may read.
     pub fn read(path: &Path) -> Result<Self, CredentialsError> {
-        Self::read_if_there(path)?.ok_or_else(|| CredentialsError::Io {
-            path: path.to_owned(),
-            source: std::io::ErrorKind::NotFound.into(),
-        })
+        Self::read_if_there(path)?
+            .ok_or_else(|| CredentialsError::Io { path: path.to_owned(), source: std::io::ErrorKind::NotFound.into() })
     }
 
     /// Reads a file of credentials; `None` if there is no such file.
     pub fn read_if_there(path: &Path) -> Result<Option<Self>, CredentialsError> {
-        let content =
-            read_private(path).map_err(|source| CredentialsError::Io { path: path.to_owned(), source })?;
+        let content = read_private(path).map_err(|source| CredentialsError::Io { path: path.to_owned(), source })?;
         content.map(|content| serde_json::from_slice(&content).map_err(|error| malformed(path, error))).transpose()
     }
 
@@ -78,16 +73,9 @@ impl Credentials {
 
     /// The authority's address, as `host:port`, read now.
     pub fn address(&self) -> Result<String, CredentialsError> {
-        let io = |source| CredentialsError::Io {
-            path: self.address_file.clone(),
-            source,
-        };
+        let io = |source| CredentialsError::Io { path: self.address_file.clone(), source };
         let mut text = String::new();
-        File::open(&self.address_file)
-            .map_err(io)?
-            .take(MAX_ADDRESS)
-            .read_to_string(&mut text)
-            .map_err(io)?;
+        File::open(&self.address_file).map_err(io)?.take(MAX_ADDRESS).read_to_string(&mut text).map_err(io)?;
         match text.lines().next().map(str::trim) {
             Some(address) if !address.is_empty() => Ok(address.to_owned()),
             Some(_) | None => Err(malformed(&self.address_file, "the first line must be host:port")),
@@ -97,41 +85,23 @@ impl Credentials {
 
 #[cfg(test)]
 mod tests {
-    #![allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing
-    )]
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
     fn credentials(folder: &Path) -> Credentials {
-        Credentials {
-            address_file: folder.join("address"),
-            ca_pem: "PEM".to_owned(),
-            token: "secret".to_owned(),
-        }
+        Credentials { address_file: folder.join("address"), ca_pem: "PEM".to_owned(), token: "secret".to_owned() }
     }
 
     #[test]
     fn credentials_survive_a_file_that_only_the_owner_reads() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, written) = (
-            folder.path().join("runner.json"),
-            credentials(folder.path()),
-        );
+        let (path, written) = (folder.path().join("runner.json"), credentials(folder.path()));
         written.write(&path).unwrap();
-        assert_eq!(
-            std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
-            0o600
-        );
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(Credentials::read(&path).unwrap(), written);
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(matches!(
-            Credentials::read(&path),
-            Err(CredentialsError::Io { .. })
-        ));
+        assert!(matches!(Credentials::read(&path), Err(CredentialsError::Io { .. })));
     }
 
     #[test]

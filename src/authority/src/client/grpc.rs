@@ -4,9 +4,8 @@
 use super::{AuthorityClient, AuthorityError, Credentials, Denial};
 use crate::proto::authority_client::AuthorityClient as Stub;
 use crate::proto::{
-    ArtifactChunk, BriefReply, ContractReply, Empty, ExecuteReply, Job, PutArtifactReply,
-    RecordReply, RecordRequest, RedeemReply, RedeemRequest, ReportRequest, ReportValidationRequest,
-    ValidationOrderReply, VerifyReply, WaitRequest,
+    ArtifactChunk, BriefReply, ContractReply, Empty, ExecuteReply, Job, PutArtifactReply, RecordReply, RecordRequest,
+    RedeemReply, RedeemRequest, ReportRequest, ReportValidationRequest, ValidationOrderReply, VerifyReply, WaitRequest,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -38,10 +37,7 @@ pub struct GrpcClient {
 impl GrpcClient {
     /// A client with these credentials; nothing is connected yet.
     pub fn new(credentials: Credentials) -> Self {
-        Self {
-            credentials,
-            channel: Mutex::new(None),
-        }
+        Self { credentials, channel: Mutex::new(None) }
     }
 
     async fn stub(&self) -> Result<Stub<Channel>, AuthorityError> {
@@ -58,12 +54,8 @@ impl GrpcClient {
     }
 
     async fn connect(&self) -> Result<Channel, AuthorityError> {
-        let unavailable =
-            |what: &dyn std::fmt::Display| AuthorityError::Unavailable(what.to_string());
-        let address = self
-            .credentials
-            .address()
-            .map_err(|error| unavailable(&error))?;
+        let unavailable = |what: &dyn std::fmt::Display| AuthorityError::Unavailable(what.to_string());
+        let address = self.credentials.address().map_err(|error| unavailable(&error))?;
         let tls = ClientTlsConfig::new()
             .ca_certificate(Certificate::from_pem(&self.credentials.ca_pem))
             .domain_name(SERVER_NAME);
@@ -80,14 +72,9 @@ impl GrpcClient {
 
     fn request<T>(&self, message: T) -> Result<Request<T>, AuthorityError> {
         let mut request = Request::new(message);
-        let mut bearer: MetadataValue<_> = format!("Bearer {}", self.credentials.token)
-            .parse()
-            .map_err(|_| {
-                AuthorityError::refused(
-                    Denial::Unauthenticated,
-                    "the token has characters that no header may have",
-                )
-            })?;
+        let mut bearer: MetadataValue<_> = format!("Bearer {}", self.credentials.token).parse().map_err(|_| {
+            AuthorityError::refused(Denial::Unauthenticated, "the token has characters that no header may have")
+        })?;
         bearer.set_sensitive(true);
         request.metadata_mut().insert("authorization", bearer);
         Ok(request)
@@ -147,15 +134,8 @@ impl AuthorityClient for GrpcClient {
         data: BoxStream<'static, Bytes>,
     ) -> Result<PutArtifactReply, AuthorityError> {
         let mut stub = self.stub().await?;
-        let head = ArtifactChunk {
-            contract_id,
-            nonce,
-            data: Vec::new(),
-        };
-        let request = self.request(Upload {
-            head: Some(head),
-            tail: data,
-        })?;
+        let head = ArtifactChunk { contract_id, nonce, data: Vec::new() };
+        let request = self.request(Upload { head: Some(head), tail: data })?;
         match stub.put_artifact(request).await {
             Ok(reply) => Ok(reply.into_inner()),
             Err(status) => Err(self.failed(status).await),
@@ -174,11 +154,7 @@ impl AuthorityClient for GrpcClient {
         match stub.get_artifact(self.request(job)?).await {
             Ok(reply) => Ok(reply
                 .into_inner()
-                .map(|chunk| {
-                    chunk
-                        .map(|chunk| Bytes::from(chunk.data))
-                        .map_err(|status| from_status(&status))
-                })
+                .map(|chunk| chunk.map(|chunk| Bytes::from(chunk.data)).map_err(|status| from_status(&status)))
                 .boxed()),
             Err(status) => Err(self.failed(status).await),
         }
@@ -188,10 +164,7 @@ impl AuthorityClient for GrpcClient {
         unary!(self, validation_order, Empty {})
     }
 
-    async fn report_validation(
-        &self,
-        request: ReportValidationRequest,
-    ) -> Result<(), AuthorityError> {
+    async fn report_validation(&self, request: ReportValidationRequest) -> Result<(), AuthorityError> {
         unary!(self, report_validation, request).map(drop)
     }
 }
@@ -205,29 +178,20 @@ struct Upload {
 impl Stream for Upload {
     type Item = ArtifactChunk;
 
-    fn poll_next(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<ArtifactChunk>> {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<ArtifactChunk>> {
         match self.head.take() {
             Some(head) => Poll::Ready(Some(head)),
-            None => self.tail.poll_next_unpin(context).map(|next| {
-                next.map(|bytes| ArtifactChunk {
-                    data: bytes.to_vec(),
-                    ..ArtifactChunk::default()
-                })
-            }),
+            None => self
+                .tail
+                .poll_next_unpin(context)
+                .map(|next| next.map(|bytes| ArtifactChunk { data: bytes.to_vec(), ..ArtifactChunk::default() })),
         }
     }
 }
 
 /// A refusal is only what the authority itself marked as one; whatever else went wrong is worth asking again.
 fn from_status(status: &Status) -> AuthorityError {
-    let denial = status
-        .metadata()
-        .get(DENIAL)
-        .and_then(|value| value.to_str().ok())
-        .and_then(Denial::parse);
+    let denial = status.metadata().get(DENIAL).and_then(|value| value.to_str().ok()).and_then(Denial::parse);
     match denial {
         Some(reason) => AuthorityError::refused(reason, status.message()),
         None => AuthorityError::Unavailable(format!("{:?}: {}", status.code(), status.message())),
@@ -254,9 +218,7 @@ pub(crate) fn to_status(error: &AuthorityError) -> Status {
                 | Denial::JobAbandoned => Code::FailedPrecondition,
             };
             let mut status = Status::new(code, message.clone());
-            status
-                .metadata_mut()
-                .insert(DENIAL, MetadataValue::from_static(reason.name()));
+            status.metadata_mut().insert(DENIAL, MetadataValue::from_static(reason.name()));
             status
         }
     }
@@ -275,12 +237,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(
-        clippy::unwrap_used,
-        clippy::expect_used,
-        clippy::panic,
-        clippy::indexing_slicing
-    )]
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
     use super::*;
 
     #[test]
@@ -293,15 +250,8 @@ mod tests {
 
     #[test]
     fn a_status_without_a_denial_is_worth_asking_again() {
-        for status in [
-            Status::unavailable("x"),
-            Status::permission_denied("a proxy's"),
-            Status::internal("x"),
-        ] {
-            assert!(matches!(
-                from_status(&status),
-                AuthorityError::Unavailable(_)
-            ));
+        for status in [Status::unavailable("x"), Status::permission_denied("a proxy's"), Status::internal("x")] {
+            assert!(matches!(from_status(&status), AuthorityError::Unavailable(_)));
         }
     }
 
@@ -314,14 +264,8 @@ mod tests {
             ca_pem: String::new(),
             token: "t".to_owned(),
         });
-        assert!(matches!(
-            client.validation_order().await,
-            Err(AuthorityError::Unavailable(_))
-        ));
+        assert!(matches!(client.validation_order().await, Err(AuthorityError::Unavailable(_))));
         std::fs::write(address_file, "127.0.0.1:1\n").unwrap();
-        assert!(matches!(
-            client.validation_order().await,
-            Err(AuthorityError::Unavailable(_))
-        ));
+        assert!(matches!(client.validation_order().await, Err(AuthorityError::Unavailable(_))));
     }
 }

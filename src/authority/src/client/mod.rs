@@ -11,9 +11,8 @@ pub use grpc::GrpcClient;
 pub use in_process::InProcess;
 
 use crate::proto::{
-    BriefReply, ContractReply, ExecuteReply, Job, PutArtifactReply, RecordReply, RecordRequest,
-    RedeemReply, RedeemRequest, ReportRequest, ReportValidationRequest, ValidationOrderReply,
-    VerifyReply, WaitRequest,
+    BriefReply, ContractReply, ExecuteReply, Job, PutArtifactReply, RecordReply, RecordRequest, RedeemReply,
+    RedeemRequest, ReportRequest, ReportValidationRequest, ValidationOrderReply, VerifyReply, WaitRequest,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -46,17 +45,12 @@ pub trait AuthorityClient: Send + Sync {
     /// Reports what became of the tool, write-once.
     async fn report(&self, request: ReportRequest) -> Result<(), AuthorityError>;
     /// Reads the artifact as it is stored. For the validating process, `job` is left at its default.
-    async fn get_artifact(
-        &self,
-        job: Job,
-    ) -> Result<BoxStream<'static, Result<Bytes, AuthorityError>>, AuthorityError>;
+    async fn get_artifact(&self, job: Job)
+    -> Result<BoxStream<'static, Result<Bytes, AuthorityError>>, AuthorityError>;
     /// What the validating process has to do.
     async fn validation_order(&self) -> Result<ValidationOrderReply, AuthorityError>;
     /// Reports on the validation, write-once.
-    async fn report_validation(
-        &self,
-        request: ReportValidationRequest,
-    ) -> Result<(), AuthorityError>;
+    async fn report_validation(&self, request: ReportValidationRequest) -> Result<(), AuthorityError>;
 }
 
 /// Why a call has no answer, by what to do next.
@@ -78,10 +72,7 @@ pub enum AuthorityError {
 impl AuthorityError {
     /// A definite no.
     pub fn refused(reason: Denial, message: impl Into<String>) -> Self {
-        Self::Refused {
-            reason,
-            message: message.into(),
-        }
+        Self::Refused { reason, message: message.into() }
     }
 }
 
@@ -139,10 +130,7 @@ denials! {
 impl Denial {
     /// The denial of that name.
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL
-            .iter()
-            .copied()
-            .find(|denial| denial.name() == name)
+        Self::ALL.iter().copied().find(|denial| denial.name() == name)
     }
 }
 

@@ -29,9 +29,8 @@ impl Handler for ClaimRun {
 
 impl ClaimRun {
     async fn claim(&self, job: &Job) -> Result<(), AuthorityError> {
-        let (uid, nonce) = reference(job).ok_or_else(|| {
-            AuthorityError::refused(Denial::Malformed, "the variable run is not a run's reference")
-        })?;
+        let (uid, nonce) = reference(job)
+            .ok_or_else(|| AuthorityError::refused(Denial::Malformed, "the variable run is not a run's reference"))?;
         let event = Event::Claim(ClaimEvent {
             engine_id: self.0.engine_id().await?,
             instance_key: job.instance.0,

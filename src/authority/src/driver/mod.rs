@@ -23,8 +23,9 @@ use m87_core::dossier::{ClockSource, Trust};
 use m87_core::json::JsonError;
 use m87_core::lane::JobType;
 use m87_zeebe::{Client, Handler, JobWorker, WorkerOptions};
+use std::collections::HashSet;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -54,6 +55,8 @@ struct Inner {
     options: DriverOptions,
     tasks: TaskTracker,
     stop: CancellationToken,
+    /// The runs whose instances this process has started, or is starting.
+    in_hand: Mutex<HashSet<String>>,
 }
 
 /// A run cannot be opened.
@@ -90,7 +93,7 @@ impl Driver {
         stop: CancellationToken,
     ) -> Self {
         let tasks = TaskTracker::new();
-        Self { inner: Arc::new(Inner { authority, engine, options, tasks, stop }) }
+        Self { inner: Arc::new(Inner { authority, engine, options, tasks, stop, in_hand: Mutex::default() }) }
     }
 
     /// The authority that it drives.

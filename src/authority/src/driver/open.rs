@@ -95,16 +95,17 @@ impl Driver {
         let manifest = match manifest {
             Some(Pinned { name, uid, spec, .. }) => {
                 let spec = candidates(&request.proposal, &spec);
-                let sha256 = compute_hash(&spec)
-                    .map_err(|error| DriverError::Proposal { run: request.name.clone(), error })?;
+                let sha256 =
+                    compute_hash(&spec).map_err(|error| DriverError::Proposal { run: request.name.clone(), error })?;
                 Some(Pinned { name, uid, sha256, spec })
             }
             None => None,
         };
         let namespace = &request.namespace;
-        let uid = request.uid.clone().unwrap_or_else(|| {
-            authority.world.entropy.id(&["run", &namespace.uid, &request.name, proposal_hash])
-        });
+        let uid = request
+            .uid
+            .clone()
+            .unwrap_or_else(|| authority.world.entropy.id(&["run", &namespace.uid, &request.name, proposal_hash]));
         Ok(Dossier {
             kind: Dossier::KIND.to_owned(),
             spec_version: Dossier::SPEC_VERSION.to_owned(),

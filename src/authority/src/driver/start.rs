@@ -7,10 +7,14 @@ use crate::client::AuthorityError;
 use crate::event::Event;
 use crate::row::{Definition, Ending, Start, State};
 use m87_core::reason::Reason;
-use m87_zeebe::{BackOff, Error};
+use m87_zeebe::Error;
+use std::collections::HashSet;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
-const BACK_OFF: BackOff = BackOff { first: Duration::from_millis(50), cap: Duration::from_secs(5) };
+/// The first wait after a failure, doubled with each one more, up to the longest.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// How far starting has come.
 enum Outcome {
@@ -23,9 +27,10 @@ enum Outcome {
 impl Driver {
     /// Starts the run's instance in a task of its own, trying until it is done.
     pub(super) fn spawn_start(&self, uid: String) {
+        self.in_hand().insert(uid.clone());
         let driver = self.clone();
         self.inner.tasks.spawn(async move {
-            let mut waits = BACK_OFF.start();
+            let mut wait = FIRST_WAIT;
             while let Err(error) = driver.start(&uid).await {
                 match error {
                     AuthorityError::Refused { reason, message } => {
@@ -36,11 +41,17 @@ impl Driver {
                         tracing::debug!(run = %uid, message, "not started yet");
                     }
                 }
-                if !driver.pause(waits.failed()).await {
+                if !driver.pause(wait).await {
                     return;
                 }
+                wait = wait.saturating_mul(2).min(LONGEST_WAIT);
             }
         });
+    }
+
+    /// The runs whose instances this process has started, or is starting.
+    pub(super) fn in_hand(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.inner.in_hand.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn start(&self, uid: &str) -> Result<(), AuthorityError> {
@@ -50,7 +61,9 @@ impl Driver {
                 let redeploy = Some((engine_id, sha256));
                 match self.try_start(uid, redeploy).await? {
                     Outcome::Done => Ok(()),
-                    Outcome::Undeployed(..) => Err(AuthorityError::Unavailable("the engine forgets definitions".into())),
+                    Outcome::Undeployed(..) => {
+                        Err(AuthorityError::Unavailable("the engine forgets definitions".into()))
+                    }
                 }
             }
         }
@@ -116,10 +129,7 @@ impl Driver {
 /// A run whose key belongs to another run is refused, also when the authority died between opening and ending it.
 async fn foreign_key(authority: &Authority, run: &crate::row::Run) -> Result<Option<Reason>, AuthorityError> {
     let identity = &run.dossier.run;
-    let owner = authority
-        .store
-        .effect(&run.dossier.namespace.uid, &identity.idempotency_key)
-        .await
-        .map_err(unavailable)?;
+    let owner =
+        authority.store.effect(&run.dossier.namespace.uid, &identity.idempotency_key).await.map_err(unavailable)?;
     Ok(owner.filter(|owner| owner.run_uid != identity.uid).map(|_| Reason::IdempotencyKeyReused))
 }

@@ -26,9 +26,16 @@ enum Look {
     Seal,
 }
 
-/// Decides about a run. `began` is true for the first look after the authority has started: whatever it had been doing
-/// then, nobody does any more.
-fn look(row: &Row, wall: Wall, engine: &str, began: bool) -> Look {
+/// Whether this process has started the run's instance, or is starting it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hand {
+    InHand,
+    /// Whoever had it in hand is gone.
+    Free,
+}
+
+/// Decides about a run.
+fn look(row: &Row, wall: Wall, engine: &str, hand: Hand) -> Look {
     let is_late = row.deadline.is_some_and(|deadline| wall > deadline);
     match &row.state {
         State::Sealed(..) => Look::Leave,
@@ -37,8 +44,10 @@ fn look(row: &Row, wall: Wall, engine: &str, began: bool) -> Look {
             Look::End(Reason::DeadlineExceeded)
         }
         State::Open(Some(start)) if start.engine_id != engine => Look::Release,
-        State::Open(_) if began => Look::Start,
-        State::Open(_) => Look::Leave,
+        State::Open(_) => match hand {
+            Hand::Free => Look::Start,
+            Hand::InHand => Look::Leave,
+        },
         State::Claimed(claim) | State::Contracted(claim, _) if claim.engine_id != engine => Look::Release,
         State::Claimed(_) => Look::Leave,
         State::Contracted(..) => Look::Tend,
@@ -50,13 +59,11 @@ fn look(row: &Row, wall: Wall, engine: &str, began: bool) -> Look {
 }
 
 impl Driver {
-    /// Looks after every run until stopped. The first round resumes what an earlier authority has left.
+    /// Looks after every run until stopped; also after those that an earlier authority has left.
     pub async fn watch(&self) {
-        let mut began = true;
         loop {
-            match self.look_around(began).await {
-                Ok(()) => began = false,
-                Err(error) => tracing::warn!(%error, "runs cannot be looked after now"),
+            if let Err(error) = self.look_around().await {
+                tracing::warn!(%error, "runs cannot be looked after now");
             }
             if !self.pause(self.inner.authority.options.look).await {
                 return;
@@ -64,16 +71,20 @@ impl Driver {
         }
     }
 
-    /// Looks at every run once. `began`: for the first time since the authority has started.
-    pub async fn look_around(&self, began: bool) -> Result<(), AuthorityError> {
+    /// Looks at every run once.
+    pub async fn look_around(&self) -> Result<(), AuthorityError> {
         let authority = &self.inner.authority;
         // An engine that does not answer loses nothing; what is known of it last counts.
         let engine = match self.engine_id().await {
             Ok(engine) => engine,
             Err(error) => authority.engine().ok_or(error)?,
         };
-        for uid in authority.store.unsealed().await.map_err(crate::authority::unavailable)? {
-            if let Err(error) = self.look_at(&uid, &engine, began).await {
+        // What is taken in hand while the store answers is not forgotten.
+        let before = self.in_hand().clone();
+        let unsealed = authority.store.unsealed().await.map_err(crate::authority::unavailable)?;
+        self.in_hand().retain(|uid| !before.contains(uid) || unsealed.contains(uid));
+        for uid in unsealed {
+            if let Err(error) = self.look_at(&uid, &engine).await {
                 tracing::debug!(run = %uid, %error, "looked at in vain");
             }
         }
@@ -81,10 +92,11 @@ impl Driver {
         authority.write_mark().await
     }
 
-    async fn look_at(&self, uid: &str, engine: &str, began: bool) -> Result<(), AuthorityError> {
+    async fn look_at(&self, uid: &str, engine: &str) -> Result<(), AuthorityError> {
         let authority = &self.inner.authority;
+        let hand = if self.in_hand().contains(uid) { Hand::InHand } else { Hand::Free };
         let loaded = authority.load(uid).await?;
-        match look(&loaded.run.row, authority.now().wall, engine, began) {
+        match look(&loaded.run.row, authority.now().wall, engine, hand) {
             Look::Leave => {}
             Look::Start => self.spawn_start(uid.to_owned()),
             Look::Release => {
@@ -153,24 +165,24 @@ mod tests {
     #[test]
     fn eventually_terminal_every_state_ends_at_its_deadline() {
         for state in [State::Open(None), State::Claimed(claim()), contracted(), dispatched()] {
-            assert_eq!(look(&row(state), Wall(101), "e", false), Look::End(Reason::DeadlineExceeded));
+            assert_eq!(look(&row(state), Wall(101), "e", Hand::InHand), Look::End(Reason::DeadlineExceeded));
         }
     }
 
     #[test]
     fn an_engine_that_lost_its_data_releases_what_was_not_dispatched() {
-        assert_eq!(look(&row(State::Claimed(claim())), Wall(1), "f", false), Look::Release);
-        assert_eq!(look(&row(contracted()), Wall(1), "f", false), Look::Release);
-        assert_eq!(look(&row(dispatched()), Wall(1), "f", false), Look::Tend);
+        assert_eq!(look(&row(State::Claimed(claim())), Wall(1), "f", Hand::InHand), Look::Release);
+        assert_eq!(look(&row(contracted()), Wall(1), "f", Hand::InHand), Look::Release);
+        assert_eq!(look(&row(dispatched()), Wall(1), "f", Hand::InHand), Look::Tend);
         let mut over = row(dispatched());
         over.evidence.execution = m87_core::fixtures::evidence().execution;
-        assert_eq!(look(&over, Wall(1), "f", false), Look::End(Reason::EngineIncident));
-        assert_eq!(look(&over, Wall(1), "e", false), Look::Leave);
+        assert_eq!(look(&over, Wall(1), "f", Hand::InHand), Look::End(Reason::EngineIncident));
+        assert_eq!(look(&over, Wall(1), "e", Hand::InHand), Look::Leave);
     }
 
     #[test]
-    fn what_was_open_is_started_again_only_after_a_restart() {
-        assert_eq!(look(&row(State::Open(None)), Wall(1), "e", true), Look::Start);
-        assert_eq!(look(&row(State::Open(None)), Wall(1), "e", false), Look::Leave);
+    fn what_is_open_and_in_nobodys_hand_is_started() {
+        assert_eq!(look(&row(State::Open(None)), Wall(1), "e", Hand::Free), Look::Start);
+        assert_eq!(look(&row(State::Open(None)), Wall(1), "e", Hand::InHand), Look::Leave);
     }
 }

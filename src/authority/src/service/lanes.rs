@@ -146,9 +146,9 @@ async fn validate(service: &Service, loaded: &Loaded, record: ValidatedRecord) -
     let authority = &service.authority;
     let drifted = match &loaded.run.row.evidence.validated {
         Some(before) => before.drifted,
-        None => drifted(&*authority.world.references, &loaded.run.dossier)
-            .await
-            .map_err(crate::authority::unavailable)?,
+        None => {
+            drifted(&*authority.world.references, &loaded.run.dossier).await.map_err(crate::authority::unavailable)?
+        }
     };
     let ValidatedRecord { constraints_ok, tool_in_manifest } = record;
     let validated = Validated { constraints_ok, tool_in_manifest, drifted, at: authority.now().at };
@@ -216,9 +216,10 @@ async fn promote(service: &Service, loaded: &Loaded, record: PromotedRecord) -> 
     let after = authority.load(uid).await?;
     match &after.run.row.evidence.promoted {
         Some(promoted) if promoted.accepted => Ok(json!({"accepted": true, "artifact": record.artifact})),
-        Some(_) | None => {
-            Err(AuthorityError::refused(Denial::OutOfOrder, "the artifact was not taken into memory; the run has ended"))
-        }
+        Some(_) | None => Err(AuthorityError::refused(
+            Denial::OutOfOrder,
+            "the artifact was not taken into memory; the run has ended",
+        )),
     }
 }
 

@@ -146,9 +146,8 @@ fn not_yours(who: &Principal, what: &str) -> AuthorityError {
 }
 
 fn read<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, AuthorityError> {
-    let malformed = |message: &dyn std::fmt::Display| {
-        AuthorityError::refused(Denial::Malformed, format!("{what}: {message}"))
-    };
+    let malformed =
+        |message: &dyn std::fmt::Display| AuthorityError::refused(Denial::Malformed, format!("{what}: {message}"));
     if text.len() > MAX_JSON {
         return Err(malformed(&format_args!("{} bytes, at most {MAX_JSON} are taken", text.len())));
     }

@@ -1,8 +1,8 @@
 //! Contracts and the attempts under them: begun, started, redeemed once, reported once.
 
 use super::{ENDED, Step};
-use crate::clock::Now;
 use crate::client::Denial;
+use crate::clock::Now;
 use crate::event::{BeginEvent, RedeemEvent};
 use crate::executor::{AttemptKind, Handle};
 use crate::row::{Attempt, Checking, Contract, Dispatch, Row, State, StoredArtifact};
@@ -216,10 +216,7 @@ pub(super) fn validation(row: &Row, number: u32, report: &ValidationReport) -> S
             State::Open(_) | State::Claimed(_) | State::Contracted(..) | State::Dispatched(..),
             Checking::Reported(_) | Checking::GivenUp,
         ) => Step::Unchanged,
-        (
-            State::Open(_) | State::Claimed(_) | State::Contracted(..) | State::Dispatched(..),
-            Checking::Waiting,
-        ) => {
+        (State::Open(_) | State::Claimed(_) | State::Contracted(..) | State::Dispatched(..), Checking::Waiting) => {
             let holds = row.validations.iter().any(|attempt| attempt.number == number && !attempt.void);
             if holds {
                 Step::change(row, |row| row.validation = Checking::Reported(report.clone()))

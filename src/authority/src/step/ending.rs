@@ -1,8 +1,8 @@
 //! How a run ends: one settling of the terminal, one receipt. Whoever comes second finds what is stored.
 
 use super::Step;
-use crate::clock::Now;
 use crate::client::Denial;
+use crate::clock::Now;
 use crate::row::{Closing, Ending, Row, Run, Sealed, State};
 use m87_core::decide::decide;
 use m87_core::evidence::Interrupted;
@@ -37,9 +37,7 @@ pub(super) fn close(run: &Run, ending: &Ending, now: Now) -> Step {
 
 pub(super) fn seal(row: &Row, sealed: &Sealed) -> Step {
     match &row.state {
-        State::Closing(closing) => {
-            Step::change(row, |row| row.state = State::Sealed(closing.clone(), sealed.clone()))
-        }
+        State::Closing(closing) => Step::change(row, |row| row.state = State::Sealed(closing.clone(), sealed.clone())),
         State::Sealed(..) => Step::Unchanged,
         State::Open(_) | State::Claimed(_) | State::Contracted(..) | State::Dispatched(..) => {
             Step::Refuse(Denial::OutOfOrder, "it is not settled how the run ends")

@@ -1,8 +1,8 @@
 //! What the lanes record, each once: the first record wins, a repeat leaves it standing.
 
 use super::{ENDED, Step};
-use crate::clock::Now;
 use crate::client::Denial;
+use crate::clock::Now;
 use crate::event::ContractEvent;
 use crate::row::{Checking, Contract, Row, Run, State};
 use m87_core::evidence::{ContractRecord, Promoted, Proposed, Refusal, Validated, Verified};
@@ -42,8 +42,7 @@ pub(super) fn contract(row: &Row, event: &ContractEvent) -> Step {
         None => {
             row.evidence.contract = Some(ContractRecord::Issued { id: event.id.clone(), at: event.now.at });
             if let State::Claimed(claim) = &row.state {
-                let contract =
-                    Contract { id: event.id.clone(), attempt: next_attempt(row), waiting_since: None };
+                let contract = Contract { id: event.id.clone(), attempt: next_attempt(row), waiting_since: None };
                 row.state = State::Contracted(claim.clone(), contract);
             }
         }

@@ -32,7 +32,11 @@ fn good() -> Evidence {
 }
 
 fn start(engine: u8) -> Start {
-    Start { engine_id: format!("engine-{engine}"), definition: Definition { key: 7, version: 1 }, nonce: "n".to_owned() }
+    Start {
+        engine_id: format!("engine-{engine}"),
+        definition: Definition { key: 7, version: 1 },
+        nonce: "n".to_owned(),
+    }
 }
 
 fn claim(engine: u8, instance_key: i64) -> Event {
@@ -274,7 +278,10 @@ fn apply(run: &Run, event: &Event) -> Run {
 }
 
 fn contracted() -> Run {
-    (0..20).map(after).find(|run| matches!(run.row.state, State::Contracted(..)) && !run.row.attempts.is_empty()).unwrap()
+    (0..20)
+        .map(after)
+        .find(|run| matches!(run.row.state, State::Contracted(..)) && !run.row.attempts.is_empty())
+        .unwrap()
 }
 
 fn dispatched() -> Run {

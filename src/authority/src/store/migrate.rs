@@ -54,7 +54,8 @@ async fn apply(connection: &mut SqliteConnection, migrations: &[Migration]) -> R
     )
     .execute(&mut *connection)
     .await?;
-    let applied = sqlx::query("SELECT version, sha256 FROM migrations ORDER BY version").fetch_all(&mut *connection).await?;
+    let applied =
+        sqlx::query("SELECT version, sha256 FROM migrations ORDER BY version").fetch_all(&mut *connection).await?;
     let known = migrations.last().map_or(0, |migration| migration.version);
     for row in &applied {
         let (version, found): (i64, String) = (row.try_get(0)?, row.try_get(1)?);

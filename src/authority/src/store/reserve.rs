@@ -66,8 +66,7 @@ impl Reserve {
     }
 
     fn allocate(&self) -> io::Result<()> {
-        let file: File =
-            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path)?;
+        let file: File = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path)?;
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, self.bytes)?;
         file.sync_all()
     }

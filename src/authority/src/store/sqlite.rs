@@ -12,7 +12,9 @@ use async_trait::async_trait;
 use m87_core::log::LogEntry;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous};
+use sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
+};
 use sqlx::{Row, Sqlite, Transaction};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
@@ -117,14 +119,16 @@ impl SqliteStore {
                     .await?
                     .try_get(0)?;
                 let index = append(&mut transaction, &namespace, change.uid, entry).await?;
-                sqlx::query("INSERT INTO receipts (run_uid, namespace_uid, hash, log_index, envelope) VALUES (?, ?, ?, ?, ?)")
-                    .bind(change.uid)
-                    .bind(&namespace)
-                    .bind(&receipt.hash)
-                    .bind(index)
-                    .bind(&receipt.envelope)
-                    .execute(&mut *transaction)
-                    .await?;
+                sqlx::query(
+                    "INSERT INTO receipts (run_uid, namespace_uid, hash, log_index, envelope) VALUES (?, ?, ?, ?, ?)",
+                )
+                .bind(change.uid)
+                .bind(&namespace)
+                .bind(&receipt.hash)
+                .bind(index)
+                .bind(&receipt.envelope)
+                .execute(&mut *transaction)
+                .await?;
             }
         }
         transaction.commit().await?;
@@ -140,13 +144,15 @@ impl SqliteStore {
             [(AttemptKind::Tool, change.row.attempts.last()), (AttemptKind::Validation, change.row.validations.last())];
         for (kind, attempt) in kinds {
             let Some(attempt) = attempt else { continue };
-            sqlx::query("INSERT INTO tokens (sha256, run_uid, kind, number) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING")
-                .bind(&attempt.token_sha256)
-                .bind(change.uid)
-                .bind(kind.name())
-                .bind(attempt.number)
-                .execute(&mut **transaction)
-                .await?;
+            sqlx::query(
+                "INSERT INTO tokens (sha256, run_uid, kind, number) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            )
+            .bind(&attempt.token_sha256)
+            .bind(change.uid)
+            .bind(kind.name())
+            .bind(attempt.number)
+            .execute(&mut **transaction)
+            .await?;
         }
         Ok(())
     }
@@ -222,18 +228,20 @@ impl Store for SqliteStore {
         let dossier = &opening.run.dossier;
         let (uid, key) = (&dossier.run.uid, &dossier.run.idempotency_key);
         let mut transaction = self.begin(opening.epoch).await?;
-        let existing = sqlx::query("SELECT 1 FROM runs WHERE uid = ?").bind(uid).fetch_optional(&mut *transaction).await?;
+        let existing =
+            sqlx::query("SELECT 1 FROM runs WHERE uid = ?").bind(uid).fetch_optional(&mut *transaction).await?;
         if existing.is_some() {
             return Ok(Opened::Existing);
         }
-        let taken =
-            sqlx::query("SELECT proposal_hash, actor_hash, run_uid FROM effects WHERE namespace_uid = ? AND idempotency_key = ?")
-                .bind(&dossier.namespace.uid)
-                .bind(key)
-                .fetch_optional(&mut *transaction)
-                .await?
-                .map(|row| effect(&row))
-                .transpose()?;
+        let taken = sqlx::query(
+            "SELECT proposal_hash, actor_hash, run_uid FROM effects WHERE namespace_uid = ? AND idempotency_key = ?",
+        )
+        .bind(&dossier.namespace.uid)
+        .bind(key)
+        .fetch_optional(&mut *transaction)
+        .await?
+        .map(|row| effect(&row))
+        .transpose()?;
         let opened = match taken {
             Some(first) if first.proposal_hash == opening.proposal_hash && first.actor_hash == opening.actor_hash => {
                 return Ok(Opened::SameEffect(first.run_uid));
@@ -314,13 +322,15 @@ impl Store for SqliteStore {
     }
 
     async fn effect(&self, namespace_uid: &str, key: &str) -> Result<Option<Effect>, StoreError> {
-        sqlx::query("SELECT proposal_hash, actor_hash, run_uid FROM effects WHERE namespace_uid = ? AND idempotency_key = ?")
-            .bind(namespace_uid)
-            .bind(key)
-            .fetch_optional(&self.readers)
-            .await?
-            .map(|row| effect(&row))
-            .transpose()
+        sqlx::query(
+            "SELECT proposal_hash, actor_hash, run_uid FROM effects WHERE namespace_uid = ? AND idempotency_key = ?",
+        )
+        .bind(namespace_uid)
+        .bind(key)
+        .fetch_optional(&self.readers)
+        .await?
+        .map(|row| effect(&row))
+        .transpose()
     }
 
     async fn receipt(&self, uid: &str) -> Result<Option<StoredReceipt>, StoreError> {
@@ -346,11 +356,12 @@ impl Store for SqliteStore {
     }
 
     async fn definition(&self, engine_id: &str, bpmn_sha256: &str) -> Result<Option<Definition>, StoreError> {
-        let row = sqlx::query("SELECT definition_key, version FROM definitions WHERE engine_id = ? AND bpmn_sha256 = ?")
-            .bind(engine_id)
-            .bind(bpmn_sha256)
-            .fetch_optional(&self.readers)
-            .await?;
+        let row =
+            sqlx::query("SELECT definition_key, version FROM definitions WHERE engine_id = ? AND bpmn_sha256 = ?")
+                .bind(engine_id)
+                .bind(bpmn_sha256)
+                .fetch_optional(&self.readers)
+                .await?;
         row.map(|row| Ok(Definition { key: row.try_get(0)?, version: row.try_get(1)? })).transpose()
     }
 

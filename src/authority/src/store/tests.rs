@@ -1,1 +1,159 @@
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+use super::*;
+use crate::clock::Wall;
+use crate::event::Event;
+use crate::row::{Row, Start};
+use crate::step::{Step, step};
+use m87_core::fixtures;
+use std::path::Path;
+use std::sync::Arc;
+
+const SMALL: Headroom = Headroom { bytes: 0, reserve_bytes: 4096 };
+
+async fn open(folder: &Path) -> SqliteStore {
+    let store = SqliteStore::open(folder, "fresh", &SMALL).await.unwrap();
+    let epoch = store.counters().await.unwrap().epoch + 1;
+    store.lead(epoch).await.unwrap();
+    store
+}
+
+fn run(name: &str, key: &str) -> Run {
+    let mut dossier = fixtures::dossier();
+    dossier.run.name = name.to_owned();
+    dossier.run.uid = format!("uid-of-{name}");
+    dossier.run.idempotency_key = key.to_owned();
+    Run { dossier: Arc::new(dossier), row: Row::open(60) }
+}
+
+async fn insert(store: &SqliteStore, run: &Run, proposal: &str) -> Result<Opened, StoreError> {
+    let epoch = store.counters().await.unwrap().epoch;
+    let entry = LogEntry::opened(&run.dossier.run.uid, proposal);
+    let opening = Opening { epoch, run, proposal_hash: proposal, actor_hash: "actor", entry: &entry };
+    store.open_run(&opening).await
+}
+
+/// The row after its next step.
+fn started(run: &Run) -> Row {
+    let start =
+        Start { engine_id: "e".to_owned(), definition: Definition { key: 1, version: 1 }, nonce: "n".to_owned() };
+    match step(run, &Event::Start(start, Wall(0))) {
+        Step::To(row) => *row,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_run_survives_the_store_and_the_effects_identity_is_claimed_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = run("a", "key");
+    {
+        let store = open(folder.path()).await;
+        assert_eq!(insert(&store, &first, "p").await.unwrap(), Opened::New);
+        assert_eq!(insert(&store, &first, "p").await.unwrap(), Opened::Existing);
+    }
+    let store = open(folder.path()).await;
+    assert_eq!(store.load("uid-of-a").await.unwrap().unwrap().run, first);
+    let same = insert(&store, &run("b", "key"), "p").await.unwrap();
+    assert_eq!(same, Opened::SameEffect("uid-of-a".to_owned()));
+    assert_eq!(store.load("uid-of-b").await.unwrap(), None);
+    let reused = insert(&store, &run("c", "key"), "other").await.unwrap();
+    assert_eq!(reused, Opened::KeyReused("uid-of-a".to_owned()));
+    assert_eq!(store.unsealed().await.unwrap(), ["uid-of-a", "uid-of-c"]);
+    assert_eq!(store.effect("uid-of-default", "key").await.unwrap().unwrap().run_uid, "uid-of-a");
+    assert_eq!(store.log("uid-of-default", 0).await.unwrap().len(), 2);
+    assert_eq!(store.log("uid-of-default", 1).await.unwrap()[0].run, "uid-of-c");
+}
+
+#[tokio::test]
+async fn a_change_needs_the_version_and_the_leaders_epoch() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    let run = run("a", "key");
+    insert(&store, &run, "p").await.unwrap();
+    let row = started(&run);
+    let change = |epoch, version| Change { epoch, uid: "uid-of-a", version, row: &row, with: With::Nothing };
+    store.commit(&change(1, 1)).await.unwrap();
+    assert!(matches!(store.commit(&change(1, 1)).await, Err(StoreError::Conflict(_))));
+    store.lead(2).await.unwrap();
+    assert!(matches!(store.commit(&change(1, 2)).await, Err(StoreError::Deposed { mine: 1, leader: 2 })));
+    assert!(matches!(store.lead(1).await, Err(StoreError::Deposed { .. })));
+    store.commit(&change(2, 2)).await.unwrap();
+    assert_eq!(store.load("uid-of-a").await.unwrap().unwrap().version, 3);
+}
+
+#[tokio::test]
+async fn receipt_log_entry_and_row_are_one_transaction() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    let run = run("a", "key");
+    insert(&store, &run, "p").await.unwrap();
+    let row = started(&run);
+    let receipt = StoredReceipt { hash: "h".to_owned(), envelope: "{}".to_owned() };
+    let entry = LogEntry::sealed("uid-of-a", "h");
+    let change =
+        |version| Change { epoch: 1, uid: "uid-of-a", version, row: &row, with: With::Receipt(&receipt, &entry) };
+    assert!(matches!(store.commit(&change(7)).await, Err(StoreError::Conflict(_))));
+    assert_eq!(store.receipt("uid-of-a").await.unwrap(), None);
+    store.commit(&change(1)).await.unwrap();
+    // A second receipt cannot be: neither it, nor its entry, nor the row is written.
+    assert!(store.commit(&change(2)).await.is_err());
+    assert_eq!(store.receipt("uid-of-a").await.unwrap(), Some(receipt.clone()));
+    assert_eq!(store.log("uid-of-default", 0).await.unwrap().len(), 2);
+    assert_eq!(store.load("uid-of-a").await.unwrap().unwrap().version, 2);
+}
+
+#[tokio::test]
+async fn redemptions_and_memory_are_counted_with_their_change() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    let run = run("a", "key");
+    insert(&store, &run, "p").await.unwrap();
+    let row = started(&run);
+    let remembered = Remembered {
+        run_uid: "uid-of-a".to_owned(),
+        namespace_uid: "uid-of-default".to_owned(),
+        target: "reports/a".to_owned(),
+        sha256: "s".to_owned(),
+        size: 3,
+    };
+    for (version, with) in [(1, With::Redemption), (2, With::Memory(&remembered))] {
+        store.commit(&Change { epoch: 1, uid: "uid-of-a", version, row: &row, with }).await.unwrap();
+    }
+    assert_eq!(store.counters().await.unwrap(), Counters { epoch: 1, redemptions: 1 });
+    assert_eq!(store.memory("uid-of-default", "reports/a").await.unwrap(), [remembered]);
+    assert_eq!(store.memory("other", "reports/a").await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn runs_that_came_with_a_copy_are_barred_and_later_ones_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    insert(&store, &run("a", "1"), "p").await.unwrap();
+    store.bar_present_runs(1).await.unwrap();
+    insert(&store, &run("b", "2"), "p").await.unwrap();
+    assert!(store.load("uid-of-a").await.unwrap().unwrap().barred);
+    assert!(!store.load("uid-of-b").await.unwrap().unwrap().barred);
+}
+
+#[tokio::test]
+async fn one_process_at_a_time_holds_a_store_and_its_id_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    let second = SqliteStore::open(folder.path(), "other", &SMALL).await;
+    assert!(matches!(second, Err(StoreError::InUse(_))));
+    drop(store);
+    let again = SqliteStore::open(folder.path(), "other", &SMALL).await.unwrap();
+    assert_eq!(again.id(), "fresh");
+}
+
+#[test]
+fn the_reserve_is_given_back_once_and_kept_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let reserve = reserve::Reserve::keep(folder.path(), 1 << 20);
+    assert_eq!(std::fs::metadata(folder.path().join("reserve")).unwrap().len(), 1 << 20);
+    assert!(reserve.release());
+    assert!(!reserve.release());
+    reserve.refill();
+    assert!(reserve.release());
+}

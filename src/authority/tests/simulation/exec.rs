@@ -132,8 +132,5 @@ async fn validation(random: &mut Random, client: &InProcess) -> bool {
     }
     let ended = if random.one_in(10) { Ended::Exited(1) } else { Ended::Exited(0) };
     let json = to_canonical(&ValidationReport { ended, output: String::new() }).unwrap();
-    !matches!(
-        client.report_validation(ReportValidationRequest { json }).await,
-        Err(AuthorityError::Unavailable(_))
-    )
+    !matches!(client.report_validation(ReportValidationRequest { json }).await, Err(AuthorityError::Unavailable(_)))
 }

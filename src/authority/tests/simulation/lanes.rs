@@ -64,11 +64,7 @@ pub async fn perform(service: &Service, job_type: JobType, job: Job) -> (Done, O
     }
 }
 
-async fn work(
-    lane: &InProcess,
-    job_type: JobType,
-    job: Job,
-) -> Result<(Done, Option<&'static str>), AuthorityError> {
+async fn work(lane: &InProcess, job_type: JobType, job: Job) -> Result<(Done, Option<&'static str>), AuthorityError> {
     let record = |value: Value| {
         let request = RecordRequest { job: Some(job.clone()), json: value.to_string() };
         async move { Ok::<Value, AuthorityError>(serde_json::from_str(&lane.record(request).await?.json).unwrap()) }
