@@ -40,6 +40,19 @@ pub struct EngineOptions {
     pub id: Option<String>,
     /// What processes take the time to be.
     pub clock: Clock,
+    /// Where those work who do its jobs.
+    pub workers: Workers,
+}
+
+/// Where those work who do an engine's jobs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Workers {
+    /// Anywhere: they may outlive the engine, so what they hold when it stops stays theirs until its deadline.
+    #[default]
+    Anywhere,
+    /// In the engine's own process and nowhere else: whoever held a job before this opening is no more, so every such job
+    /// is on offer again at once, its retries unchanged.
+    WithinThisProcess,
 }
 
 /// A running engine.
@@ -76,6 +89,10 @@ impl Engine {
             }
             None => (None, State::default(), options.id.map_or_else(draw_id, Ok)?),
         };
+        let orphaned = match options.workers {
+            Workers::Anywhere => Vec::new(),
+            Workers::WithinThisProcess => state.activations(),
+        };
         let (requests, taken) = mpsc::channel(QUEUED);
         let notices = broadcast::Sender::new(NOTICES);
         let inner = Inner {
@@ -101,7 +118,7 @@ impl Engine {
             stop: inner.stop.clone(),
             stopped: inner.stopped.clone(),
             queue: VecDeque::new(),
-            returned: Vec::new(),
+            returned: orphaned,
             in_doubt: false,
             snapshot: None,
         };

@@ -17,7 +17,7 @@ mod view;
 
 pub use clock::Clock;
 pub use document::Document;
-pub use engine::{Engine, EngineOptions, JobStream};
+pub use engine::{Engine, EngineOptions, JobStream, Workers};
 pub use journal::OpenError;
 pub use machine::{
     ActivateRequest, ActivatedJob, Activation, CreateRequest, Created, DeployedProcess, Deployment, JobKind, Reach,

@@ -9,7 +9,7 @@ use imbl::{OrdMap, OrdSet};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::command::JobKind;
+use super::command::{Activation, JobKind};
 use super::compile::compile;
 use super::graph::{Node, Process};
 use crate::document::Document;
@@ -375,6 +375,15 @@ impl State {
     /// Jobs whose deadline or back-off has passed, at most `limit`.
     pub(super) fn overdue(&self, now: i64, limit: usize) -> Vec<i64> {
         self.due.iter().take_while(|(at, _)| *at <= now).take(limit).map(|(_, job)| *job).collect()
+    }
+
+    /// Every job that is in somebody's hands.
+    pub fn activations(&self) -> Vec<Activation> {
+        let held = |(_, job): &(i64, i64)| match self.job(*job)?.state {
+            JobState::Activated { deadline } => Some(Activation { job: *job, deadline }),
+            _ => None,
+        };
+        self.due.iter().filter_map(held).collect()
     }
 
     /// The variables visible from a scope; only those named, unless none is.

@@ -39,7 +39,7 @@ pub(crate) struct Task {
     pub(crate) stopped: CancellationToken,
     /// Requests taken but not carried out yet.
     pub(crate) queue: VecDeque<Request>,
-    /// Jobs to take back: who asked for them was gone when they came.
+    /// Jobs to take back: who asked for them was gone when they came, or with the process before this one.
     pub(crate) returned: Vec<Activation>,
     /// The last write failed; what is on disk has to be looked at before the next.
     pub(crate) in_doubt: bool,

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::fixture::{activate, create, document, end, flow, mappings, model, one_task, resource, start, task_with};
 use crate::machine::{ActivateRequest, Command, CreateRequest};
-use crate::{Clock, Document, Ending, Engine, EngineOptions, Notice, RejectionKind, StreamRequest, Target};
+use crate::{Clock, Document, Ending, Engine, EngineOptions, Notice, RejectionKind, StreamRequest, Target, Workers};
 
 const SOON: Duration = Duration::from_millis(150);
 const LATER: Duration = Duration::from_secs(10);
@@ -185,6 +185,41 @@ async fn a_stopped_engine_refuses_and_another_one_goes_on_from_its_journal() {
     assert_eq!(job.instance, created.instance);
     second.complete_job(job.key, Document::default()).await.unwrap();
     second.stop().await;
+}
+
+#[tokio::test]
+async fn jobs_held_by_workers_that_died_with_the_engine_are_on_offer_again_when_it_opens() {
+    let folder = TempDir::new().unwrap();
+    let anywhere = EngineOptions { data: Some(folder.path().to_owned()), ..EngineOptions::default() };
+    let within = EngineOptions { workers: Workers::WithinThisProcess, ..anywhere.clone() };
+    let first = Engine::open(within.clone()).await.unwrap();
+    first.deploy(vec![resource("p.bpmn", &one_task("p"))]).await.unwrap();
+    for _ in 0..3 {
+        first.create_instance(latest()).await.unwrap();
+    }
+    let hour = ActivateRequest { timeout: 3_600_000, ..activate("work", 2) };
+    let held = first.activate(hour.clone()).await.unwrap();
+    let waiting = first.activate(activate("work", 1)).await.unwrap().remove(0);
+    first.fail_job(waiting.key, 2, 3_600_000, "later".into(), Document::default()).await.unwrap();
+    first.stop().await;
+
+    // Workers elsewhere keep what they hold.
+    let second = Engine::open(anywhere.clone()).await.unwrap();
+    assert!(second.poll(hour.clone(), SOON).await.unwrap().is_empty());
+    second.stop().await;
+
+    let third = Engine::open(within).await.unwrap();
+    let mut again = third.activate(ActivateRequest { max_jobs: 5, ..hour }).await.unwrap();
+    again.sort_by_key(|job| job.key);
+    let told = |jobs: &[crate::ActivatedJob]| jobs.iter().map(|job| (job.key, job.retries)).collect::<Vec<_>>();
+    assert_eq!(told(&again), told(&held), "these and no others, with the retries they had");
+    assert!(third.job(waiting.key).is_some(), "what backs off goes on backing off");
+    let state = third.committed();
+    third.stop().await;
+    // It is written in the journal, like any other change.
+    let fourth = Engine::open(anywhere).await.unwrap();
+    assert_eq!(fourth.committed(), state);
+    fourth.stop().await;
 }
 
 #[tokio::test]
