@@ -3,8 +3,10 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use m87_core::lane::Lane;
 use m87_core::time::Timestamp;
+use m87_zeebe::WorkerOptions;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Lets only a governed proposal become an action, and leaves a receipt that anyone can recompute.
 ///
@@ -108,6 +110,23 @@ pub(crate) struct RunArguments {
         requires_if("external", "authority_listen")
     )]
     pub(crate) lanes: Lanes,
+    #[command(flatten)]
+    pub(crate) jobs: Jobs,
+}
+
+/// How a worker holds its jobs.
+#[derive(Debug, Args)]
+pub(crate) struct Jobs {
+    /// How long a job stays with its worker without a sign of life; then another worker gets it.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) job_timeout: u64,
+}
+
+impl Jobs {
+    /// A worker's options under that name.
+    pub(crate) fn options(&self, worker: &str) -> WorkerOptions {
+        WorkerOptions { timeout: Duration::from_secs(self.job_timeout), ..WorkerOptions::new(worker) }
+    }
 }
 
 /// Who does the lanes' jobs.
@@ -254,6 +273,8 @@ pub(crate) struct WorkerArguments {
     /// The lane's credentials, as `m87 run --lanes external` writes them.
     #[arg(long, value_name = "FILE")]
     pub(crate) credentials: PathBuf,
+    #[command(flatten)]
+    pub(crate) jobs: Jobs,
 }
 
 #[derive(Debug, Args)]

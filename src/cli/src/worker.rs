@@ -5,7 +5,7 @@ use crate::exit::Exit;
 use crate::signals;
 use m87_authority::{Credentials, GrpcClient};
 use m87_worker::lanes::run_lane;
-use m87_zeebe::{Client, Tls, WorkerOptions, connect};
+use m87_zeebe::{Client, Tls, connect};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
@@ -16,7 +16,7 @@ pub(crate) async fn run(arguments: &WorkerArguments) -> anyhow::Result<Exit> {
     let stop = CancellationToken::new();
     signals::stop_on_signal(&stop)?;
     eprintln!("lane {} works for {}", arguments.lane.name(), arguments.engine);
-    let options = WorkerOptions::new(format!("m87-{}", arguments.lane.name()));
+    let options = arguments.jobs.options(&format!("m87-{}", arguments.lane.name()));
     run_lane(arguments.lane, client, Arc::new(GrpcClient::new(credentials)), options, stop).await;
     Ok(Exit::AsAsked)
 }

@@ -16,9 +16,9 @@ use m87_authority::world::StatusSink;
 use m87_core::dossier::Trust;
 use m87_core::lane::Lane;
 use m87_engine::gateway::Caller;
-use m87_engine::{Engine, EngineOptions};
+use m87_engine::{Engine, EngineOptions, Workers};
 use m87_worker::lanes::run_lane;
-use m87_zeebe::{Client, Tls, WorkerOptions, connect};
+use m87_zeebe::{Client, Tls, connect};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -92,11 +92,12 @@ impl Session {
         let operator = client(Caller::Operator)?;
         let driver = Driver::new(authority.clone(), Arc::new(operator.clone()), options, stop.clone());
         let moving = driver.clone();
-        tasks.spawn(async move { moving.run(operator, WorkerOptions::new("m87-operator")).await });
+        let options = arguments.jobs.options("m87-operator");
+        tasks.spawn(async move { moving.run(operator, options).await });
         if arguments.lanes == Lanes::Embedded {
             for lane in Lane::ALL {
                 let authority = Arc::new(InProcess::new(service.clone(), Principal::Lane(lane)));
-                let options = WorkerOptions::new(format!("m87-{}", lane.name()));
+                let options = arguments.jobs.options(&format!("m87-{}", lane.name()));
                 tasks.spawn(run_lane(lane, client(Caller::Lane(lane))?, authority, options, stop.clone()));
             }
         }
@@ -122,7 +123,9 @@ async fn embedded(folder: &Folder, arguments: &RunArguments, entropy: &dyn Entro
         Some(instant) => (Some(entropy.id(&["engine"])), m87_engine::Clock::Frozen(instant)),
         None => (None, m87_engine::Clock::System),
     };
-    Ok(Engine::open(EngineOptions { data: Some(folder.engine()), id, clock }).await?)
+    // Nothing else can reach it.
+    let workers = Workers::WithinThisProcess;
+    Ok(Engine::open(EngineOptions { data: Some(folder.engine()), id, clock, workers }).await?)
 }
 
 /// Tells whoever has credentials where the authority listens now; the old address or the new one, never half of it.
