@@ -1,6 +1,7 @@
 //! The same in processes of their own: the engine, the four lanes, and `m87 run --lanes external`.
 
 use crate::Scene;
+use crate::scene::JOB_TIMEOUT;
 use std::net::TcpListener;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -129,5 +130,5 @@ fn lane(scene: &Scene, port: u16, name: &'static str) -> Child {
     }
     let address = address(port);
     let arguments = ["worker", "--lane", name, "--engine", &address, "--credentials", credentials.to_str().unwrap()];
-    spawn(scene, name, &arguments)
+    spawn(scene, name, &[&arguments[..], &["--job-timeout", JOB_TIMEOUT]].concat())
 }

@@ -18,6 +18,9 @@ pub fn binary() -> PathBuf {
     path
 }
 
+/// Seconds after which a job is taken from a worker that was killed: few, so that a test sees it go on.
+pub(crate) const JOB_TIMEOUT: &str = "3";
+
 /// What one receipt says, read from its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
@@ -100,7 +103,7 @@ impl Scene {
             std::fs::File::options().create(true).append(true).open(self.path(name)).map(Stdio::from).unwrap()
         };
         let mut command = self.command(&["run", "-f", self.files().to_str().unwrap()]);
-        command.args(["--out", self.out().to_str().unwrap()]).args(more);
+        command.args(["--out", self.out().to_str().unwrap(), "--job-timeout", JOB_TIMEOUT]).args(more);
         command.stdout(log("stdout")).stderr(log("stderr")).spawn().unwrap()
     }
 

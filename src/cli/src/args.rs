@@ -123,9 +123,14 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
+    /// How long a job stays with its worker.
+    pub(crate) const fn timeout(&self) -> Duration {
+        Duration::from_secs(self.job_timeout)
+    }
+
     /// A worker's options under that name.
     pub(crate) fn options(&self, worker: &str) -> WorkerOptions {
-        WorkerOptions { timeout: Duration::from_secs(self.job_timeout), ..WorkerOptions::new(worker) }
+        WorkerOptions { timeout: self.timeout(), ..WorkerOptions::new(worker) }
     }
 }
 

@@ -14,7 +14,7 @@ pub(crate) async fn run(command: &StoreCommand) -> anyhow::Result<Exit> {
     anyhow::ensure!(folder.store().is_dir(), "{}: there is no store here", folder.path().display());
     let _held = folder.hold()?;
     let Ground { authority, .. } =
-        Ground::open(&folder, key.as_deref(), None, Arc::default(), Arc::new(NoStatus)).await?;
+        Ground::open(&folder, key.as_deref(), None, None, Arc::default(), Arc::new(NoStatus)).await?;
     match authority.restored() {
         None => println!("the store is at its mark: there is nothing to accept"),
         Some(why) => {

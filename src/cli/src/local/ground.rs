@@ -20,6 +20,7 @@ use m87_worker::exec::REPORT_GRACE;
 use m87_worker::executor::LocalExecutor;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// An authority that leads its store.
 pub(crate) struct Ground {
@@ -32,11 +33,13 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    /// Opens the store of a folder that is held. `clock` freezes what is recorded.
+    /// Opens the store of a folder that is held. `clock` freezes what is recorded; `lease` is how long a job stays with a lane,
+    /// if that is not the usual time.
     pub(crate) async fn open(
         folder: &Folder,
         key_file: Option<&Path>,
         clock: Option<Timestamp>,
+        lease: Option<Duration>,
         objects: Arc<Objects>,
         status: Arc<dyn StatusSink>,
     ) -> anyhow::Result<Self> {
@@ -48,7 +51,8 @@ impl Ground {
             None => Arc::new(SystemEntropy),
         };
         let tls = ServerIdentity::open(&folder.tls())?;
-        let options = Options::new(tls.ca_pem.clone(), folder.address());
+        let usual = Options::new(tls.ca_pem.clone(), folder.address());
+        let options = Options { lease: lease.unwrap_or(usual.lease), ..usual };
         let fresh_id = entropy.id(&["cluster"]);
         let store = SqliteStore::open(&folder.store(), &fresh_id, &options.headroom).await?;
         let derived = clock.is_some() && store.id() == fresh_id;

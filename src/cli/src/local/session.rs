@@ -49,7 +49,8 @@ impl Session {
         stop: CancellationToken,
     ) -> anyhow::Result<Self> {
         let held = folder.hold()?;
-        let ground = Ground::open(folder, arguments.key.as_deref(), arguments.clock, objects, status).await?;
+        let lease = Some(arguments.jobs.timeout());
+        let ground = Ground::open(folder, arguments.key.as_deref(), arguments.clock, lease, objects, status).await?;
         let Ground { authority, entropy, tls, names, .. } = ground;
         if let Some(why) = authority.restored() {
             eprintln!("warning: {why}");
