@@ -3,6 +3,7 @@
 use crate::args::{BpmnArguments, BpmnCommand};
 use crate::exit::Exit;
 use crate::files;
+use crate::say::{say, tell};
 use anyhow::Context;
 use m87_bpmn::model::{Definitions, parse};
 use m87_bpmn::prove::prove;
@@ -19,7 +20,7 @@ pub(crate) fn run(arguments: &BpmnArguments) -> anyhow::Result<Exit> {
         Some(file) => match files::read(file, MAX_BYTES) {
             Ok(bytes) => (file.display().to_string(), bytes),
             Err(error) => {
-                eprintln!("{error:#}");
+                tell!("{error:#}");
                 return Ok(Exit::Invalid);
             }
         },
@@ -28,24 +29,24 @@ pub(crate) fn run(arguments: &BpmnArguments) -> anyhow::Result<Exit> {
     let definitions = match parse(&bytes) {
         Ok(definitions) => definitions,
         Err(error) => {
-            eprintln!("{name}: {error}");
+            tell!("{name}: {error}");
             return Ok(Exit::Invalid);
         }
     };
     if let Err(problems) = validate::deployable(&definitions) {
-        problems.iter().for_each(|problem| eprintln!("{name}: {problem}"));
+        problems.iter().for_each(|problem| tell!("{name}: {problem}"));
         draw(svg.as_deref(), &definitions, &[])?;
         return Ok(Exit::Otherwise);
     }
-    lint::lint(&definitions).iter().for_each(|warning| eprintln!("{name}: warning: {warning}"));
+    lint::lint(&definitions).iter().for_each(|warning| tell!("{name}: warning: {warning}"));
     match prove(&definitions) {
         Ok(proof) => {
-            println!("{name}: {proof}");
+            say!("{name}: {proof}");
             draw(svg.as_deref(), &definitions, &[])?;
             Ok(Exit::AsAsked)
         }
         Err(counterexample) => {
-            eprintln!("{name}: {counterexample}");
+            tell!("{name}: {counterexample}");
             draw(svg.as_deref(), &definitions, &counterexample.path)?;
             Ok(Exit::Otherwise)
         }

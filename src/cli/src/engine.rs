@@ -2,6 +2,7 @@
 
 use crate::args::EngineArguments;
 use crate::exit::Exit;
+use crate::say::tell;
 use crate::signals;
 use anyhow::Context;
 use m87_engine::gateway::{Open, Protection};
@@ -23,7 +24,7 @@ pub(crate) async fn run(arguments: &EngineArguments) -> anyhow::Result<Exit> {
     let engine = Engine::open(options).await?;
     let stop = CancellationToken::new();
     signals::stop_on_signal(&stop)?;
-    eprintln!("engine {} listens on {}", engine.id(), listener.local_addr()?);
+    tell!("engine {} listens on {}", engine.id(), listener.local_addr()?);
     let served = engine.serve(listener, protection, Arc::new(Open), stop).await;
     engine.stop().await;
     served?;

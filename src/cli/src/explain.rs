@@ -5,6 +5,7 @@ use crate::args::ExplainArguments;
 use crate::exit::Exit;
 use crate::local::{actor::actor, preview, read};
 use crate::receipt;
+use crate::say::{put, say};
 use m87_core::decide::decide;
 use m87_core::explain::{clauses, explain};
 
@@ -12,14 +13,14 @@ use m87_core::explain::{clauses, explain};
 pub(crate) async fn run(arguments: &ExplainArguments) -> anyhow::Result<Exit> {
     if let Some(run) = &arguments.run {
         let (_, bundle) = receipt::find(run, &arguments.out)?;
-        print!("{}", explain(&decide(&bundle.dossier, &bundle.evidence)));
+        put!(explain(&decide(&bundle.dossier, &bundle.evidence)));
         return Ok(Exit::AsAsked);
     }
     let Some(objects) = read(&arguments.files) else { return Ok(Exit::Invalid) };
     for dossier in preview::dossiers(objects, &actor(arguments.user.as_deref())).await? {
-        println!("{}/{}", dossier.namespace.name, dossier.run.name);
+        say!("{}/{}", dossier.namespace.name, dossier.run.name);
         for gate in preview::gates(&dossier) {
-            print!("{}", clauses(gate.as_slice()));
+            put!(clauses(gate.as_slice()));
         }
     }
     Ok(Exit::AsAsked)

@@ -3,6 +3,7 @@
 use crate::args::HashArguments;
 use crate::exit::Exit;
 use crate::files;
+use crate::say::{say, tell};
 use m87_api::local::MAX_FILE_BYTES;
 use m87_core::json;
 use m87_core::strict::{self, Bounds};
@@ -21,16 +22,16 @@ pub(crate) fn run(arguments: &HashArguments) -> anyhow::Result<Exit> {
     let documents = match parsed {
         Ok(documents) => documents,
         Err(error) => {
-            eprintln!("{name}: {error}");
+            tell!("{name}: {error}");
             return Ok(Exit::Invalid);
         }
     };
     for document in &documents {
         match json::canonical(document) {
-            Ok(text) if arguments.canonical => println!("{text}"),
-            Ok(text) => println!("{}", json::sha256_hex(text.as_bytes())),
+            Ok(text) if arguments.canonical => say!("{text}"),
+            Ok(text) => say!("{}", json::sha256_hex(text.as_bytes())),
             Err(error) => {
-                eprintln!("{name}: {error}");
+                tell!("{name}: {error}");
                 return Ok(Exit::Invalid);
             }
         }

@@ -1,5 +1,6 @@
 //! Logs for those who look for a fault: to the standard error, and only when asked for.
 
+use crate::say::tell;
 use tracing_subscriber::EnvFilter;
 
 /// Starts logging: `M87_LOG` (as in `info,m87_engine=debug`), else as often as `-v` was written, else not at all.
@@ -12,7 +13,7 @@ pub(crate) fn start(verbose: u8) {
     };
     let filter = match std::env::var("M87_LOG") {
         Ok(text) => EnvFilter::try_new(&text).unwrap_or_else(|error| {
-            eprintln!("warning: M87_LOG={text:?} is not understood ({error}); write for example info,m87_engine=debug");
+            tell!("warning: M87_LOG={text:?} is not understood ({error}); write for example info,m87_engine=debug");
             EnvFilter::new(by_count)
         }),
         Err(_) => EnvFilter::new(by_count),

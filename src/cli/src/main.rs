@@ -1,6 +1,8 @@
 //! The one binary. Each command is a module that turns arguments into calls of the crates and answers into an exit code;
 //! what m87 does is in the crates.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod args;
 mod bpmn;
 mod engine;
@@ -14,11 +16,13 @@ mod logs;
 mod plan;
 mod receipt;
 mod receipts;
+mod say;
 mod signals;
 mod store;
 mod tool;
 mod worker;
 
+use crate::say::tell;
 use args::{Arguments, Command};
 use clap::Parser;
 use exit::Exit;
@@ -28,7 +32,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     logs::start(arguments.verbose);
     let exit = dispatch(arguments.command).unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        tell!("error: {error:#}");
         Exit::Otherwise
     });
     exit.into()

@@ -5,6 +5,7 @@ use crate::args::{Output, PlanArguments};
 use crate::exit::Exit;
 use crate::local::report::printable;
 use crate::local::{actor::actor, preview, read};
+use crate::say::say;
 use m87_core::decision::{Decision, decision};
 use m87_core::dossier::Dossier;
 use m87_core::gates::Clause;
@@ -37,7 +38,7 @@ pub(crate) async fn run(arguments: &PlanArguments) -> anyhow::Result<Exit> {
     let dossiers = preview::dossiers(objects, &actor(arguments.user.as_deref())).await?;
     let preview = Preview { authoritative: false, runs: dossiers.iter().map(planned).collect() };
     match arguments.output {
-        Output::Json => println!("{}", serde_json::to_string_pretty(&preview)?),
+        Output::Json => say!("{}", serde_json::to_string_pretty(&preview)?),
         Output::Table => preview.runs.iter().for_each(tell),
     }
     Ok(Exit::AsAsked)
@@ -56,28 +57,22 @@ fn planned(dossier: &Dossier) -> Planned {
 }
 
 fn tell(run: &Planned) {
-    println!("{}/{}", run.namespace, run.name);
+    say!("{}/{}", run.namespace, run.name);
     if let Some(plan) = &run.plan {
         let tool = &plan.tool;
-        println!("  plan      {}", plan.hash());
-        println!(
-            "  tool      {}@{} on {}, risk {}",
-            tool.name,
-            tool.version,
-            printable(&plan.target),
-            plan.risk.name()
-        );
+        say!("  plan      {}", plan.hash());
+        say!("  tool      {}@{} on {}, risk {}", tool.name, tool.version, printable(&plan.target), plan.risk.name());
     }
     if let Some(decision) = &run.decision {
         let reasons: Vec<&str> = decision.reason_codes.iter().map(|reason| reason.name()).collect();
-        println!("  decision  {:?} {}", decision.outcome, reasons.join(", "));
+        say!("  decision  {:?} {}", decision.outcome, reasons.join(", "));
     }
     match &run.refused {
         Some(clause) => {
             let terminal = clause.reason.terminal(false);
-            println!("  would be  {} {}: {}", terminal.name(), clause.reason.name(), printable(&clause.detail));
-            println!("            would pass: {}", printable(&clause.would_pass));
+            say!("  would be  {} {}: {}", terminal.name(), clause.reason.name(), printable(&clause.detail));
+            say!("            would pass: {}", printable(&clause.would_pass));
         }
-        None => println!("  would be  contracted and run (not authoritative: judged anew when it is opened)"),
+        None => say!("  would be  contracted and run (not authoritative: judged anew when it is opened)"),
     }
 }

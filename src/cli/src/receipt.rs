@@ -6,6 +6,7 @@ use crate::files;
 use crate::local::folder::Folder;
 use crate::local::report::printable;
 use crate::receipts;
+use crate::say::{put, say};
 use m87_core::decide::decide;
 use m87_core::explain::explain;
 use m87_core::receipt::{Bundle, Statement};
@@ -39,15 +40,15 @@ fn list(out: &Path, output: Output) -> anyhow::Result<Exit> {
                 })
             })
             .collect();
-        println!("{}", serde_json::to_string_pretty(&serde_json::json!({"receipts": rows}))?);
+        say!("{}", serde_json::to_string_pretty(&serde_json::json!({"receipts": rows}))?);
         return Ok(Exit::AsAsked);
     }
-    println!("{:<16}  {:<32}  {:<15}  {}", "NAMESPACE", "RUN", "TERMINAL", "REASON");
+    say!("{:<16}  {:<32}  {:<15}  REASON", "NAMESPACE", "RUN", "TERMINAL");
     for (_, bundle) in &bundles {
         let verdict = decide(&bundle.dossier, &bundle.evidence);
         let reason = verdict.reason.map_or("", m87_core::reason::Reason::name);
         let (namespace, run) = (&bundle.dossier.namespace.name, &bundle.dossier.run.name);
-        println!("{namespace:<16}  {run:<32}  {:<15}  {reason}", verdict.terminal.name());
+        say!("{namespace:<16}  {run:<32}  {:<15}  {reason}", verdict.terminal.name());
     }
     Ok(Exit::AsAsked)
 }
@@ -56,14 +57,14 @@ fn show(run: &str, out: &Path, output: Output) -> anyhow::Result<Exit> {
     let (file, bundle) = find(run, out)?;
     let receipt = receipt(&bundle)?;
     match output {
-        Output::Json => println!("{}", serde_json::to_string_pretty(&receipt)?),
+        Output::Json => say!("{}", serde_json::to_string_pretty(&receipt)?),
         Output::Table => {
-            print!("{}", explain(&decide(&bundle.dossier, &bundle.evidence)));
+            put!(explain(&decide(&bundle.dossier, &bundle.evidence)));
             for (name, used) in &receipt.usage {
-                println!("used {}: {} ({:?})", name.name(), used.value, used.source);
+                say!("used {}: {} ({:?})", name.name(), used.value, used.source);
             }
             if let Some(artifact) = &receipt.artifact {
-                println!(
+                say!(
                     "artifact {} bytes, declared {}",
                     artifact.size,
                     artifact.declared.as_deref().unwrap_or("nothing")
@@ -71,10 +72,10 @@ fn show(run: &str, out: &Path, output: Output) -> anyhow::Result<Exit> {
             }
             let said = bundle.evidence.execution.as_ref().and_then(|execution| execution.report.as_ref());
             if let Some(report) = said.filter(|report| !report.output.is_empty()) {
-                report.output.lines().for_each(|line| println!("tool said: {}", printable(line)));
+                report.output.lines().for_each(|line| say!("tool said: {}", printable(line)));
             }
-            println!("receipt {}", receipt.hash()?);
-            println!("bundle {}", file.display());
+            say!("receipt {}", receipt.hash()?);
+            say!("bundle {}", file.display());
         }
     }
     Ok(Exit::AsAsked)
@@ -114,19 +115,19 @@ fn verify(bundles: &[PathBuf], key: Option<&Path>) -> anyhow::Result<Exit> {
     let mut failed = 0;
     for one in &checked {
         match &one.outcome {
-            Ok(line) => println!("ok      {}: {line}", one.file.display()),
+            Ok(line) => say!("ok      {}: {line}", one.file.display()),
             Err(problems) => {
                 failed += 1;
-                problems.iter().for_each(|problem| println!("FAILED  {}: {}", one.file.display(), printable(problem)));
+                problems.iter().for_each(|problem| say!("FAILED  {}: {}", one.file.display(), printable(problem)));
             }
         }
     }
-    println!("{} verified, {failed} failed", checked.len() - failed);
+    say!("{} verified, {failed} failed", checked.len() - failed);
     if failed > 0 {
         return Ok(Exit::Otherwise);
     }
     if key.is_none() {
-        println!("untrusted key: nobody knows who signed; name the signer's key with --key");
+        say!("untrusted key: nobody knows who signed; name the signer's key with --key");
         return Ok(Exit::Untrusted);
     }
     Ok(Exit::AsAsked)

@@ -4,6 +4,7 @@ use crate::args::StoreCommand;
 use crate::exit::Exit;
 use crate::local::folder::Folder;
 use crate::local::ground::Ground;
+use crate::say::say;
 use m87_authority::world::NoStatus;
 use std::sync::Arc;
 
@@ -16,10 +17,10 @@ pub(crate) async fn run(command: &StoreCommand) -> anyhow::Result<Exit> {
     let Ground { authority, .. } =
         Ground::open(&folder, key.as_deref(), None, None, Arc::default(), Arc::new(NoStatus)).await?;
     match authority.restored() {
-        None => println!("the store is at its mark: there is nothing to accept"),
+        None => say!("the store is at its mark: there is nothing to accept"),
         Some(why) => {
             authority.accept().await?;
-            println!("accepted; the runs in it get no contract any more, new ones do\n  {why}");
+            say!("accepted; the runs in it get no contract any more, new ones do\n  {why}");
         }
     }
     Ok(Exit::AsAsked)

@@ -2,6 +2,7 @@
 
 use crate::args::WorkerArguments;
 use crate::exit::Exit;
+use crate::say::tell;
 use crate::signals;
 use m87_authority::{Credentials, GrpcClient};
 use m87_worker::lanes::run_lane;
@@ -15,7 +16,7 @@ pub(crate) async fn run(arguments: &WorkerArguments) -> anyhow::Result<Exit> {
     let client = Client::new(connect(&arguments.engine, Tls::Plain)?);
     let stop = CancellationToken::new();
     signals::stop_on_signal(&stop)?;
-    eprintln!("lane {} works for {}", arguments.lane.name(), arguments.engine);
+    tell!("lane {} works for {}", arguments.lane.name(), arguments.engine);
     let options = arguments.jobs.options(&format!("m87-{}", arguments.lane.name()));
     run_lane(arguments.lane, client, Arc::new(GrpcClient::new(credentials)), options, stop).await;
     Ok(Exit::AsAsked)

@@ -47,7 +47,7 @@ fn every_receipt_verifies_with_the_key_and_is_untrusted_without() {
 /// Writes copies of a file, each with one byte changed, and counts how many still verify.
 fn changed(place: &Place, file: &Path, also: Option<&str>) {
     let bytes = fs::read(file).unwrap();
-    let step = if std::env::var_os("M87_LONG").is_some() { 1 } else { bytes.len() / 30 + 1 };
+    let step = if std::env::var_os("M87_LONG").is_some() { 1 } else { bytes.len() / 12 + 1 };
     let folder = place.path("changed");
     let _ = fs::remove_dir_all(&folder);
     let mut count = 0;
@@ -97,10 +97,9 @@ fn a_removed_receipt_and_a_removed_entry_are_found() {
     let document: Value = serde_json::from_slice(&whole).unwrap();
     let entries = document["entries"].as_array().unwrap().len();
     assert_eq!(entries, 22);
-    for removed in 0..entries {
+    for removed in [0, entries / 2, entries - 1] {
         let mut copy = document.clone();
         copy["entries"].as_array_mut().unwrap().remove(removed);
-        // Without the run's other entry, too: then closure alone would not see it.
         fs::write(&log, serde_json::to_string(&copy).unwrap()).unwrap();
         let done = verify();
         assert_eq!(done.code, 1, "entry {removed}: {done:?}");

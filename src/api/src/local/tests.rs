@@ -18,7 +18,7 @@ fn messages(text: impl AsRef<[u8]>) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("runs.yaml");
     fs::write(&file, text).unwrap();
-    let errors = read(&[file.clone()]).err().unwrap_or_default();
+    let errors = read(std::slice::from_ref(&file)).err().unwrap_or_default();
     let prefix = format!("{}: ", file.display());
     errors.iter().map(|error| error.to_string().strip_prefix(&prefix).unwrap().to_owned()).collect()
 }

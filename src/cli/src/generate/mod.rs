@@ -4,13 +4,13 @@ mod reference;
 
 use crate::args::{Arguments, GenArguments};
 use crate::exit::Exit;
+use crate::say::{put, say, tell};
 use anyhow::Context;
 use clap::CommandFactory;
 use m87_api::{Spec, schema};
 use m87_core::policy::PolicySpec;
 use m87_core::tool::ManifestSpec;
 use serde_json::Value;
-use std::io::Write;
 
 /// Writes every generated file that is not current; with `--check`, only names them.
 pub(crate) fn files(arguments: &GenArguments) -> anyhow::Result<Exit> {
@@ -22,14 +22,14 @@ pub(crate) fn files(arguments: &GenArguments) -> anyhow::Result<Exit> {
         }
         stale += 1;
         if arguments.check {
-            eprintln!("{name} is not current; run m87 gen");
+            tell!("{name} is not current; run m87 gen");
             continue;
         }
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         }
         std::fs::write(&path, text).with_context(|| path.display().to_string())?;
-        println!("wrote {name}");
+        say!("wrote {name}");
     }
     Ok(if arguments.check && stale > 0 { Exit::Otherwise } else { Exit::AsAsked })
 }
@@ -46,6 +46,7 @@ fn generated() -> anyhow::Result<Vec<(&'static str, String)>> {
         ("docs/schemas/toolmanifest.json", pretty(&manifest)?),
         ("docs/schemas/governedrun.json", pretty(&run)?),
         ("docs/reference/resources.md", resources),
+        ("docs/reference/commands.md", reference::commands(Arguments::command())),
         ("docs/reference/reasons.md", reference::reasons()),
     ])
 }
@@ -58,7 +59,7 @@ fn pretty(value: &Value) -> anyhow::Result<String> {
 pub(crate) fn completions(shell: clap_complete::Shell) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "m87", &mut script);
-    std::io::stdout().write_all(&script)?;
+    put!(script);
     Ok(Exit::AsAsked)
 }
 
@@ -66,7 +67,7 @@ pub(crate) fn completions(shell: clap_complete::Shell) -> anyhow::Result<Exit> {
 pub(crate) fn man() -> anyhow::Result<Exit> {
     let mut page = Vec::new();
     clap_mangen::Man::new(Arguments::command()).render(&mut page)?;
-    std::io::stdout().write_all(&page)?;
+    put!(page);
     Ok(Exit::AsAsked)
 }
 

@@ -14,6 +14,7 @@ mod session;
 
 use crate::args::{Output, RunArguments};
 use crate::exit::Exit;
+use crate::say::{put, tell};
 use crate::signals;
 use export::{Export, Exported};
 use folder::Folder;
@@ -36,13 +37,13 @@ const DEADLINE_SECONDS: i64 = 3600;
 pub(crate) fn read(files: &[std::path::PathBuf]) -> Option<Objects> {
     match m87_api::local::read(files) {
         Ok(objects) if objects.runs.is_empty() => {
-            eprintln!("there is no GovernedRun in what -f names; a run says what is proposed");
+            tell!("there is no GovernedRun in what -f names; a run says what is proposed");
             None
         }
         Ok(objects) => Some(objects),
         Err(errors) => {
-            errors.iter().for_each(|error| eprintln!("{}", report::printable(&error.to_string())));
-            eprintln!("{} errors; nothing was run", errors.len());
+            errors.iter().for_each(|error| tell!("{}", report::printable(&error.to_string())));
+            tell!("{} errors; nothing was run", errors.len());
             None
         }
     }
@@ -62,12 +63,12 @@ pub(crate) async fn run(arguments: &RunArguments) -> anyhow::Result<Exit> {
     session.close().await;
     let (told, left) = outcome?;
     match arguments.output {
-        Output::Table => print!("{}", report::story(&told)),
-        Output::Json => print!("{}", report::json(&told)?),
+        Output::Table => put!(report::story(&told)),
+        Output::Json => put!(report::json(&told)?),
     }
     if !left.is_empty() {
-        eprintln!("stopped; not over yet: {}", left.join(", "));
-        eprintln!("the same command again resumes them; no action is repeated");
+        tell!("stopped; not over yet: {}", left.join(", "));
+        tell!("the same command again resumes them; no action is repeated");
     }
     let as_asked = left.is_empty() && told.iter().all(Told::as_expected);
     Ok(if as_asked { Exit::AsAsked } else { Exit::Otherwise })

@@ -1,5 +1,6 @@
 //! How far runs have come, on the standard error: a bar on a terminal, a line for each end elsewhere.
 
+use crate::say::tell;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use m87_authority::row::Run;
 use m87_authority::world::StatusSink;
@@ -28,7 +29,7 @@ impl Progress {
     pub(crate) fn finished(&self, line: &str) {
         match &self.bar {
             Some(bar) => bar.inc(1),
-            None => eprintln!("{line}"),
+            None => tell!("{line}"),
         }
     }
 

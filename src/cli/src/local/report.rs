@@ -69,6 +69,9 @@ pub(crate) fn story(runs: &[Told]) -> String {
         }
         let _ = writeln!(story, "  receipt  {}  {}", run.receipt_hash, near(&run.bundle).display());
     }
+    if runs.iter().any(|run| run.already_done) {
+        story.push_str("AlreadyDone: nothing was done again; a new name or idempotencyKey makes it another action\n");
+    }
     let mut counts: BTreeMap<Terminal, usize> = BTreeMap::new();
     runs.iter().for_each(|run| *counts.entry(run.verdict.terminal).or_default() += 1);
     let counts: Vec<String> = counts.iter().map(|(terminal, count)| format!("{count} {}", terminal.name())).collect();

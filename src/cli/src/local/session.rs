@@ -4,6 +4,7 @@ use crate::args::{Lanes, RunArguments};
 use crate::local::folder::{Folder, Held};
 use crate::local::ground::Ground;
 use crate::local::names::Names;
+use crate::say::tell;
 use anyhow::Context;
 use async_trait::async_trait;
 use m87_api::local::Objects;
@@ -53,7 +54,7 @@ impl Session {
         let ground = Ground::open(folder, arguments.key.as_deref(), arguments.clock, lease, objects, status).await?;
         let Ground { authority, entropy, tls, names, .. } = ground;
         if let Some(why) = authority.restored() {
-            eprintln!("warning: {why}");
+            tell!("warning: {why}");
         }
 
         let tasks = TaskTracker::new();

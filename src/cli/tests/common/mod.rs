@@ -86,32 +86,52 @@ pub fn ledger_tool(ledger: &Path) -> String {
     ))
 }
 
-/// A policy and a manifest with one tool that is this script, and a validation that passes.
+/// A policy and a manifest with one tool `t` that is this script, and a validation that passes.
 pub fn tool(script: &str) -> String {
-    tool_with(script, "exit 0", 10)
+    tools(&[Tool { script, ..Tool::default() }])
 }
 
-/// The same with a validation of its own, and seconds.
-pub fn tool_with(script: &str, validation: &str, seconds: u32) -> String {
-    let limits =
-        format!("{{seconds: {seconds}, cpuSeconds: 10, memoryBytes: 268435456, outputBytes: 1000000, processes: 64}}");
-    let (script, validation) = (serde_json::to_string(script).unwrap(), serde_json::to_string(validation).unwrap());
-    format!(
+/// A tool of a manifest.
+pub struct Tool<'a> {
+    pub name: &'a str,
+    pub script: &'a str,
+    pub validation: &'a str,
+    pub seconds: u32,
+}
+
+impl Default for Tool<'_> {
+    fn default() -> Self {
+        Self { name: "t", script: "true", validation: "exit 0", seconds: 20 }
+    }
+}
+
+/// A policy and a manifest with these tools.
+pub fn tools(tools: &[Tool<'_>]) -> String {
+    let mut text = String::from(
         r#"
 apiVersion: m87.dev/v1alpha1
 kind: GovernancePolicy
-metadata: {{name: p}}
+metadata: {name: p}
 spec:
-  constraints: {{risksAllowed: [low], targetsForbidden: [], actorsAllowed: ["*"]}}
-  autonomyBudget: {{steps: {{limit: 20}}, toolCalls: {{limit: 1}}, seconds: {{limit: 60}}, artifactBytes: {{limit: 4096}}, reported: [steps]}}
-  approvals: {{autoApprove: {{riskAtMost: low, nonHumans: []}}}}
+  constraints: {risksAllowed: [low], targetsForbidden: [], actorsAllowed: ["*"]}
+  autonomyBudget: {steps: {limit: 20}, toolCalls: {limit: 1}, seconds: {limit: 60}, artifactBytes: {limit: 4096}, reported: [steps]}
+  approvals: {autoApprove: {riskAtMost: low, nonHumans: []}}
 ---
 apiVersion: m87.dev/v1alpha1
 kind: ToolManifest
-metadata: {{name: m}}
+metadata: {name: m}
 spec:
   tools:
-    - name: t
+"#,
+    );
+    for Tool { name, script, validation, seconds } in tools {
+        let limits = format!(
+            "{{seconds: {seconds}, cpuSeconds: 10, memoryBytes: 268435456, outputBytes: 1000000, processes: 64}}"
+        );
+        let (script, validation) = (serde_json::to_string(script).unwrap(), serde_json::to_string(validation).unwrap());
+        text += &format!(
+            r#"
+    - name: {name}
       version: 1.0.0
       provides: []
       actionType: act
@@ -125,7 +145,9 @@ spec:
       run: {{command: {{artifact: a, argv: [sh, -c, {script}], limits: {limits}}}}}
       validation: {{argv: [sh, -c, {validation}], limits: {limits}}}
 "#
-    )
+        );
+    }
+    text
 }
 
 /// A run of that tool.
