@@ -17,6 +17,9 @@ pub struct Artifacts {
     store: Arc<dyn ObjectStore>,
 }
 
+/// Where uploads are until their hash is known.
+const INCOMING: &str = "incoming";
+
 /// An artifact cannot be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ArtifactError {
@@ -52,10 +55,15 @@ pub type Incoming = BoxStream<'static, Result<Bytes, String>>;
 pub type Outgoing = BoxStream<'static, Result<Bytes, ArtifactError>>;
 
 impl Artifacts {
-    /// Artifacts in a folder, which is made if it is not there.
+    /// Artifacts in a folder, which is made if it is not there. Uploads that were cut off by a crash are cleared away: nobody
+    /// else may be using the folder.
     pub fn in_folder(folder: &Path) -> Result<Self, ArtifactError> {
-        std::fs::create_dir_all(folder)
-            .map_err(|source| ArtifactError::Folder { path: folder.display().to_string(), source })?;
+        let failed = |source| ArtifactError::Folder { path: folder.display().to_string(), source };
+        std::fs::create_dir_all(folder).map_err(failed)?;
+        match std::fs::remove_dir_all(folder.join(INCOMING)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+            Err(_) | Ok(()) => {}
+        }
         Ok(Self { store: Arc::new(LocalFileSystem::new_with_prefix(folder)?.with_fsync(true)) })
     }
 
@@ -66,7 +74,7 @@ impl Artifacts {
 
     /// Stores what comes in, unless it is more than `limit` bytes. `name` is unique to this upload.
     pub async fn put(&self, name: &str, limit: u64, data: Incoming) -> Result<StoredArtifact, ArtifactError> {
-        let passing = ObjectPath::from(format!("incoming/{name}"));
+        let passing = ObjectPath::from(format!("{INCOMING}/{name}"));
         let mut upload = self.store.put_multipart(&passing).await?;
         match copy(&mut *upload, limit, data).await {
             Ok(artifact) => {

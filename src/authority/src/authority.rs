@@ -227,6 +227,12 @@ impl Authority {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).entry(uid.to_owned()).or_default().clone()
     }
 
+    /// Lets go of what is known of runs that nobody waits for any more.
+    pub(crate) fn forget_but(&self, unsealed: &[String]) {
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.retain(|uid, one| Arc::strong_count(one) > 1 || unsealed.contains(uid));
+    }
+
     /// Nothing more will happen to that run.
     pub(crate) fn forget(&self, uid: &str) {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);

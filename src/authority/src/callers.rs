@@ -117,8 +117,8 @@ impl Callers for LaneCredentials {
     async fn principal(&self, token: &str) -> Option<Principal> {
         let hash = token_sha256(token);
         // Every hash is compared, whichever is found.
-        let found = self.hashes.iter().filter(|(_, known)| same(known, &hash)).map(|(lane, _)| *lane);
-        found.last().map(Principal::Lane)
+        let found = self.hashes.iter().fold(None, |found, (lane, known)| same(known, &hash).then_some(*lane).or(found));
+        found.map(Principal::Lane)
     }
 }
 

@@ -68,17 +68,18 @@ impl Authority {
     /// What follows a receipt. None of it can fail the sealing: what is missed here is done at the next seal or start.
     async fn after_seal(&self, after: &Loaded) {
         let Run { dossier, row } = &after.run;
+        self.changed(&dossier.run.uid, &after.run);
         if let State::Sealed(closing, _) = &row.state
             && !matches!(closing.ending, Ending::Process(_))
             && let Some(claim) = &closing.claim
         {
             self.strays.lock().unwrap_or_else(PoisonError::into_inner).push(claim.clone());
         }
-        self.discard(row).await;
         if let Err(error) = self.publish(&dossier.cluster_uid, &dossier.namespace.uid).await {
             tracing::warn!(namespace = %dossier.namespace.name, %error, "the checkpoint could not be published");
         }
-        self.changed(&dossier.run.uid, &after.run);
+        // Last, since a process may take its time to be gone.
+        self.discard(row).await;
     }
 
     /// Instances whose runs were ended from outside, to be ended too. Each is given out once.

@@ -11,6 +11,7 @@ use m87_zeebe::Error;
 use std::collections::HashSet;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
+use tonic::Code;
 
 /// The first wait after a failure, doubled with each one more, up to the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
@@ -89,7 +90,13 @@ impl Driver {
         };
         let definition = match known {
             Some(definition) => definition,
-            None => self.deploy(&engine_id, &pin.bpmn_sha256, process::bpmn(&policy.spec)).await?,
+            None => match self.deploy(&engine_id, &pin.bpmn_sha256, process::bpmn(&policy.spec)).await? {
+                Some(definition) => definition,
+                None => {
+                    authority.end(uid, Ending::Interrupted(Reason::EngineIncident)).await?;
+                    return Ok(Outcome::Done);
+                }
+            },
         };
         let start = match before {
             Some(start) if start.engine_id == engine_id && start.definition == definition => start.clone(),
@@ -112,17 +119,25 @@ impl Driver {
         }
     }
 
-    /// Deploys a process once for each content, and remembers what the engine calls it.
-    async fn deploy(&self, engine_id: &str, sha256: &str, bpmn: &str) -> Result<Definition, AuthorityError> {
+    /// Deploys a process once for each content, and remembers what the engine calls it. `None` if the engine will never take
+    /// it; any other no is about the caller, and may be put right.
+    async fn deploy(&self, engine_id: &str, sha256: &str, bpmn: &str) -> Result<Option<Definition>, AuthorityError> {
         let authority = &self.inner.authority;
         let name = format!("m87-{sha256}.bpmn");
-        let definition = self.inner.engine.deploy(&name, bpmn.as_bytes()).await.map_err(unavailable)?;
+        let definition = match self.inner.engine.deploy(&name, bpmn.as_bytes()).await {
+            Ok(definition) => definition,
+            Err(Error::Refused { status: Code::InvalidArgument, message }) => {
+                tracing::warn!(sha256, message, "the engine does not take a process that is proved");
+                return Ok(None);
+            }
+            Err(error) => return Err(unavailable(error)),
+        };
         authority
             .store
             .remember_definition(authority.epoch(), engine_id, sha256, definition)
             .await
             .map_err(unavailable)?;
-        Ok(definition)
+        Ok(Some(definition))
     }
 }
 

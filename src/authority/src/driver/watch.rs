@@ -83,6 +83,7 @@ impl Driver {
         let before = self.in_hand().clone();
         let unsealed = authority.store.unsealed().await.map_err(crate::authority::unavailable)?;
         self.in_hand().retain(|uid| !before.contains(uid) || unsealed.contains(uid));
+        authority.forget_but(&unsealed);
         for uid in unsealed {
             if let Err(error) = self.look_at(&uid, &engine).await {
                 tracing::debug!(run = %uid, %error, "looked at in vain");

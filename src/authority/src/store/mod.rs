@@ -1,6 +1,7 @@
 //! Where the rows are kept. Every change is one compare-and-set in one transaction, which also checks the leader's epoch
 //! and appends to the log what belongs to the change.
 
+mod codec;
 mod migrate;
 mod reserve;
 mod sqlite;

@@ -1,5 +1,6 @@
 //! The store on SQLite: one file, one writer, every commit on the disk before it is answered.
 
+use super::codec::{effect, from_json, loaded, to_json};
 use super::migrate::migrate;
 use super::reserve::Reserve;
 use super::{
@@ -7,19 +8,14 @@ use super::{
     TokenOwner, With,
 };
 use crate::executor::AttemptKind;
-use crate::row::{Definition, Row as RunRow, Run};
+use crate::row::Definition;
 use async_trait::async_trait;
 use m87_core::log::LogEntry;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteRow, SqliteSynchronous,
-};
-use sqlx::{Row, Sqlite, Transaction};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{Connection, Row, Sqlite, Transaction};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A store in a folder of its own; one process at a time may hold it.
@@ -58,7 +54,12 @@ impl SqliteStore {
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(Duration::from_secs(10));
-        let writer = SqlitePoolOptions::new().max_connections(1).connect_with(options.clone()).await?;
+        // On a full disk SQLite undoes a transaction by itself: a connection that still counts one is replaced.
+        let writer = SqlitePoolOptions::new()
+            .max_connections(1)
+            .before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }))
+            .connect_with(options.clone())
+            .await?;
         migrate(&mut *writer.acquire().await?).await?;
         let readers = SqlitePoolOptions::new().max_connections(READERS).connect_with(options.read_only(true)).await?;
         sqlx::query("INSERT INTO meta (key, value) VALUES ('id', ?), ('epoch', '0'), ('redemptions', '0'), ('barred', '0') ON CONFLICT DO NOTHING")
@@ -69,11 +70,31 @@ impl SqliteStore {
         Ok(Self { id, writer, readers, reserve: Reserve::keep(folder, headroom.reserve_bytes), _lock: lock })
     }
 
+    /// Lets the database grow to so many pages at most, as a full disk would.
+    #[cfg(test)]
+    pub(super) async fn limit_pages(&self, pages: u32) {
+        let pragma = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
+        sqlx::raw_sql(pragma).execute(&self.writer).await.map(drop).unwrap_or_default();
+    }
+
     /// Begins a transaction of this epoch's leader.
     async fn begin(&self, epoch: i64) -> Result<Transaction<'_, Sqlite>, StoreError> {
-        let mut transaction = self.writer.begin_with("BEGIN IMMEDIATE").await?;
+        let mut transaction = self.begin_any().await?;
         let leader = number(&mut transaction, "epoch").await?;
         if leader == epoch { Ok(transaction) } else { Err(StoreError::Deposed { mine: epoch, leader }) }
+    }
+
+    async fn begin_any(&self) -> Result<Transaction<'_, Sqlite>, sqlx::Error> {
+        const BEGIN: &str = "BEGIN IMMEDIATE";
+        match self.writer.begin_with(BEGIN).await {
+            // A full disk makes SQLite roll back by itself, which the connection does not notice: it believes for ever to be
+            // within a transaction.
+            Err(sqlx::Error::InvalidSavePointStatement) => {
+                self.writer.acquire().await?.close().await?;
+                self.writer.begin_with(BEGIN).await
+            }
+            other => other,
+        }
     }
 
     async fn try_commit(&self, change: &Change<'_>) -> Result<(), StoreError> {
@@ -210,7 +231,7 @@ impl Store for SqliteStore {
     }
 
     async fn lead(&self, epoch: i64) -> Result<(), StoreError> {
-        let mut transaction = self.writer.begin_with("BEGIN IMMEDIATE").await?;
+        let mut transaction = self.begin_any().await?;
         let leader = number(&mut transaction, "epoch").await?;
         if leader > epoch {
             return Err(StoreError::Deposed { mine: epoch, leader });
@@ -419,26 +440,4 @@ impl Store for SqliteStore {
             .await?;
         Ok(transaction.commit().await?)
     }
-}
-
-fn effect(row: &SqliteRow) -> Result<Effect, StoreError> {
-    Ok(Effect { proposal_hash: row.try_get(0)?, actor_hash: row.try_get(1)?, run_uid: row.try_get(2)? })
-}
-
-fn loaded(row: &SqliteRow) -> Result<Loaded, StoreError> {
-    let dossier = from_json("a dossier", &row.try_get::<String, _>(1)?)?;
-    let row_json: RunRow = from_json("a row", &row.try_get::<String, _>(2)?)?;
-    Ok(Loaded {
-        run: Run { dossier: Arc::new(dossier), row: row_json },
-        version: row.try_get(0)?,
-        barred: row.try_get(3)?,
-    })
-}
-
-fn to_json(what: &'static str, value: &impl Serialize) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(|error| StoreError::Corrupt { what, message: error.to_string() })
-}
-
-fn from_json<T: DeserializeOwned>(what: &'static str, text: &str) -> Result<T, StoreError> {
-    serde_json::from_str(text).map_err(|error| StoreError::Corrupt { what, message: error.to_string() })
 }

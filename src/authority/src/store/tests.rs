@@ -157,3 +157,26 @@ fn the_reserve_is_given_back_once_and_kept_anew() {
     reserve.refill();
     assert!(reserve.release());
 }
+
+#[tokio::test]
+async fn a_full_disk_is_said_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    insert(&store, &run("a", "1"), "p").await.unwrap();
+    store.limit_pages(1).await;
+    let error = loop {
+        let before = store.unsealed().await.unwrap().len();
+        let name = format!("run-{before}");
+        match insert(&store, &run(&name, &name), "p").await {
+            Ok(_) => assert!(before < 100, "the limit does not bite"),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, StoreError::Full), "{error}");
+    let runs = store.unsealed().await.unwrap().len();
+    assert_eq!(store.log("uid-of-default", 0).await.unwrap().len(), runs, "a run without its entry");
+    assert!(store.load("uid-of-a").await.unwrap().is_some());
+    // Room again: everything goes on.
+    store.limit_pages(100_000).await;
+    assert_eq!(insert(&store, &run("z", "z"), "p").await.unwrap(), Opened::New);
+}

@@ -14,8 +14,10 @@
 //! `M87_SEEDS=10000` runs more histories; a failing one prints how to repeat it.
 
 mod exec;
+mod faults;
 mod lanes;
 mod random;
+mod requests;
 mod store;
 mod world;
 
@@ -25,8 +27,7 @@ use m87_authority::artifacts::Artifacts;
 use m87_authority::store::{Headroom, Store};
 use m87_authority::world::{EachStart, NoStatus};
 use m87_authority::{Authority, Driver, DriverOptions, Opened, Options, RunRequest, Service, World};
-use m87_core::dossier::{ClockSource, Named, Trust};
-use m87_core::fixtures;
+use m87_core::dossier::{ClockSource, Trust};
 use m87_core::lane::JobType;
 use m87_core::reason::Terminal;
 use m87_core::receipt::verify;
@@ -34,6 +35,7 @@ use m87_core::sign::SigningKey;
 use m87_zeebe::{DefinitionKey, ElementKey, InstanceKey, Job, JobKey, Outcome};
 use object_store::memory::InMemory;
 use random::Random;
+use requests::{key, requests};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -135,66 +137,6 @@ impl Simulation {
         tokio::time::advance(Duration::from_millis(200)).await;
         for _ in 0..5 {
             tokio::task::yield_now().await;
-        }
-    }
-
-    /// What happens by itself, to nobody's benefit.
-    fn turn_the_world(&mut self) {
-        let random = &mut self.random;
-        let step = match random.below(100) {
-            0 if !self.calm => 500_000,
-            1..=3 if !self.calm => 90_000,
-            _ => random.below(2_000) as i64,
-        };
-        let step = if self.calm { 20_000 } else { step };
-        self.outside.with(|state| state.wall += step);
-        if self.calm {
-            *self.fault.lock().unwrap() = Fault::None;
-            self.outside.with(|state| (state.engine_answers, state.free) = (true, u64::MAX));
-            return;
-        }
-        if random.one_in(25) {
-            let after = random.below(6) as u32;
-            let fault = if random.one_in(2) { Fault::Before(after) } else { Fault::After(after) };
-            *self.fault.lock().unwrap() = fault;
-        }
-        if random.one_in(60) {
-            self.outside.with(|state| state.engine_answers = !state.engine_answers);
-        }
-        if random.one_in(200) {
-            self.outside.with(|state| state.free = if state.free == 0 { u64::MAX } else { 0 });
-        }
-        if random.one_in(150) {
-            self.outside.with(|state| state.policy_version += 1);
-        }
-        if random.one_in(250) {
-            // The engine's volume is lost, and every instance with it.
-            self.places.clear();
-            self.outside.with(|state| {
-                state.engine_id += 1;
-                state.instances.clear();
-            });
-        }
-        if random.one_in(40) {
-            // Somebody starts an instance of his own.
-            let known = self.outside.with(|state| state.instances.values().next().cloned());
-            let run = match known {
-                Some(run) if random.one_in(2) => run,
-                Some(_) | None => "no-run.no-nonce".to_owned(),
-            };
-            self.outside.with(|state| {
-                state.next_key += 1;
-                state.instances.insert(state.next_key, run);
-            });
-        }
-        if random.one_in(100) && self.copy.is_none() {
-            self.copy = Some(self.disk.lock().unwrap().clone());
-        }
-        if random.one_in(120)
-            && let Some(leader) = self.leader.take_if(|leader| !leader.store.is_dead())
-        {
-            // Another takes over, while this one does not know it yet.
-            self.deposed = Some(leader);
         }
     }
 
@@ -376,40 +318,6 @@ impl Simulation {
         }
         terminals
     }
-}
-
-fn key(request: &RunRequest) -> String {
-    request.idempotency_key.clone().unwrap_or_else(|| request.name.clone())
-}
-
-fn requests(random: &mut Random) -> Vec<RunRequest> {
-    let good = RunRequest {
-        namespace: Named { name: "default".to_owned(), uid: "uid-of-default".to_owned() },
-        name: "run".to_owned(),
-        uid: None,
-        idempotency_key: None,
-        actor: fixtures::actor(),
-        proposal: fixtures::proposal(),
-        policy: "policy".to_owned(),
-        manifest: "tools".to_owned(),
-        deadline_seconds: 3600,
-    };
-    (0..=random.below(3))
-        .map(|index| {
-            let mut request = RunRequest { name: format!("run{index}"), ..good.clone() };
-            match random.below(9) {
-                0 => request.proposal.reasoning_trace = None,
-                1 => request.policy = "missing".to_owned(),
-                2 => request.manifest = "missing".to_owned(),
-                3 => {
-                    request.idempotency_key = Some("shared".to_owned());
-                    request.proposal.reasoning_trace = Some(format!("because of {index}"));
-                }
-                _ => {}
-            }
-            request
-        })
-        .collect()
 }
 
 /// How many runs ended in each.
