@@ -91,18 +91,27 @@ impl LogFile {
     }
 }
 
-/// Where a run's bundle is, and whether it is there. A later run of the same name gets its uid into the file's name.
+/// The longest run's name, in bytes, that is a file's name as it stands; with a uid and an ending it must stay below 255.
+const PLAIN_NAME: usize = 200;
+
+/// Where a run's bundle is, and whether it is there. A later run of the same name gets its uid into the file's name, and so
+/// does a run whose name is too long for a file's.
 pub(crate) fn bundle_file(receipts: &Path, dossier: &Dossier) -> (PathBuf, bool) {
     let folder = receipts.join(&dossier.namespace.name);
     let run = &dossier.run;
     let of = |file: &Path| read(file).ok().map(|bundle| bundle.dossier.run.uid);
+    let with_uid = || {
+        let name: String = run.name.chars().take(PLAIN_NAME).collect();
+        let own = folder.join(format!("{name}.{}.json", run.uid));
+        let is_there = of(&own).is_some();
+        (own, is_there)
+    };
+    if run.name.len() > PLAIN_NAME {
+        return with_uid();
+    }
     let first = folder.join(format!("{}.json", run.name));
     match of(&first) {
-        Some(uid) if uid != run.uid => {
-            let own = folder.join(format!("{}.{}.json", run.name, run.uid));
-            let is_there = of(&own).is_some();
-            (own, is_there)
-        }
+        Some(uid) if uid != run.uid => with_uid(),
         Some(_) => (first, true),
         None => (first, false),
     }

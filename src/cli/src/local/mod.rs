@@ -33,6 +33,9 @@ use tokio_util::sync::CancellationToken;
 /// Seconds of patience with a run that names none.
 const DEADLINE_SECONDS: i64 = 3600;
 
+/// Whoever has more errors than this reads the first ones first.
+const SHOWN_ERRORS: usize = 50;
+
 /// Reads the objects of files; prints every error if there are any. `None`: nothing may run.
 pub(crate) fn read(files: &[std::path::PathBuf]) -> Option<Objects> {
     match m87_api::local::read(files) {
@@ -42,8 +45,11 @@ pub(crate) fn read(files: &[std::path::PathBuf]) -> Option<Objects> {
         }
         Ok(objects) => Some(objects),
         Err(errors) => {
-            errors.iter().for_each(|error| tell!("{}", report::printable(&error.to_string())));
-            tell!("{} errors; nothing was run", errors.len());
+            let shown = errors.iter().take(SHOWN_ERRORS);
+            shown.for_each(|error| tell!("{}", report::printable(&error.to_string())));
+            let left = errors.len().saturating_sub(SHOWN_ERRORS);
+            let more = if left == 0 { String::new() } else { format!(" ({left} not shown)") };
+            tell!("{} errors{more}; nothing was run", errors.len());
             None
         }
     }
