@@ -9,12 +9,12 @@
 
 #[cfg(test)]
 mod tests;
+mod writer;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Number, Value};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
-use std::cmp::Ordering;
 
 /// The largest integer that is safe in every JSON reader: 2^53 − 1.
 pub const MAX_SAFE_INTEGER: i64 = 9_007_199_254_740_991;
@@ -28,6 +28,9 @@ pub enum JsonError {
     /// An integer that a double cannot hold.
     #[error("the integer {0} is beyond ±(2^53−1) and would lose digits; write it as a string")]
     Integer(String),
+    /// NaN or an infinity.
+    #[error("NaN and infinities are no numbers")]
+    NotFinite,
     /// Nested deeper than [`MAX_DEPTH`].
     #[error("nested deeper than {MAX_DEPTH} levels")]
     TooDeep,
@@ -83,14 +86,14 @@ pub trait Document: Serialize + DeserializeOwned {
 
 /// The canonical text of a value.
 pub fn canonical(value: &Value) -> Result<String, JsonError> {
-    let mut out = String::with_capacity(256);
-    write(value, &mut out, 0)?;
-    Ok(out)
+    to_canonical(value)
 }
 
 /// The canonical text of anything that serialises.
 pub fn to_canonical<T: Serialize + ?Sized>(value: &T) -> Result<String, JsonError> {
-    canonical(&serde_json::to_value(value).map_err(|error| JsonError::Unwritable(error.to_string()))?)
+    let mut out = String::with_capacity(256);
+    value.serialize(writer::Writer { out: &mut out, depth: 0 })?;
+    Ok(out)
 }
 
 /// Lower-case hex SHA-256 of the canonical text.
@@ -124,92 +127,4 @@ pub fn read_document<T: Document>(bytes: &[u8]) -> Result<T, JsonError> {
     let document: T = from_canonical(bytes)?;
     document.check_kind()?;
     Ok(document)
-}
-
-fn write(value: &Value, out: &mut String, depth: usize) -> Result<(), JsonError> {
-    if depth > MAX_DEPTH {
-        return Err(JsonError::TooDeep);
-    }
-    match value {
-        Value::Null => out.push_str("null"),
-        Value::Bool(true) => out.push_str("true"),
-        Value::Bool(false) => out.push_str("false"),
-        Value::Number(number) => write_number(number, out)?,
-        Value::String(text) => write_string(text, out),
-        Value::Array(items) => {
-            out.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                write(item, out, depth + 1)?;
-            }
-            out.push(']');
-        }
-        Value::Object(members) => {
-            let mut members: Vec<_> = members.iter().collect();
-            members.sort_by(|(a, _), (b, _)| by_utf16(a, b));
-            out.push('{');
-            for (index, (key, item)) in members.into_iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                write_string(key, out);
-                out.push(':');
-                write(item, out, depth + 1)?;
-            }
-            out.push('}');
-        }
-    }
-    Ok(())
-}
-
-/// RFC 8785, 3.2.3: keys are compared as arrays of UTF-16 code units. For ASCII that is the order of the bytes.
-fn by_utf16(a: &str, b: &str) -> Ordering {
-    if a.is_ascii() && b.is_ascii() { a.cmp(b) } else { a.encode_utf16().cmp(b.encode_utf16()) }
-}
-
-fn write_number(number: &Number, out: &mut String) -> Result<(), JsonError> {
-    if let Some(integer) = number.as_i64()
-        && (-MAX_SAFE_INTEGER..=MAX_SAFE_INTEGER).contains(&integer)
-    {
-        out.push_str(&integer.to_string());
-        return Ok(());
-    }
-    // A double that has no fraction may have been read back as an integer: it is written as it was, digit for digit.
-    let double = number.as_f64().filter(|double| double.is_finite());
-    let mut buffer = ryu_js::Buffer::new();
-    let text = double.map(|double| buffer.format_finite(double));
-    match text {
-        Some(text) if number.is_f64() || text == number.to_string() => {
-            out.push_str(text);
-            Ok(())
-        }
-        Some(_) | None => Err(JsonError::Integer(number.to_string())),
-    }
-}
-
-fn write_string(text: &str, out: &mut String) {
-    out.push('"');
-    let mut rest = text;
-    // Everything but quotes, backslashes and C0 controls is copied in runs.
-    while let Some(at) = rest.bytes().position(|byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
-        let (plain, special) = rest.split_at(at);
-        out.push_str(plain);
-        let mut chars = special.chars();
-        match chars.next() {
-            Some('"') => out.push_str("\\\""),
-            Some('\\') => out.push_str("\\\\"),
-            Some('\u{8}') => out.push_str("\\b"),
-            Some('\t') => out.push_str("\\t"),
-            Some('\n') => out.push_str("\\n"),
-            Some('\u{c}') => out.push_str("\\f"),
-            Some('\r') => out.push_str("\\r"),
-            Some(control) => out.push_str(&format!("\\u{:04x}", u32::from(control))),
-            None => {}
-        }
-        rest = chars.as_str();
-    }
-    out.push_str(rest);
-    out.push('"');
 }

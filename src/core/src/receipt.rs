@@ -286,10 +286,17 @@ impl Receipt {
     }
 
     /// Signs it.
-    pub fn seal(self, key: &SigningKey) -> Result<Sealed, JsonError> {
-        let hash = self.hash()?;
-        let statement = to_canonical(&Statement::about(self))?;
-        Ok(Sealed { hash, envelope: Envelope::seal(PAYLOAD_TYPE, statement.as_bytes(), key) })
+    pub fn seal(&self, key: &SigningKey) -> Result<Sealed, JsonError> {
+        let text = to_canonical(self)?;
+        let subject = to_canonical(&Statement::subject_of(self))?;
+        // The canonical text of `Statement::about(self)`, which holds the receipt's own text as it stands.
+        let statement = format!(
+            r#"{{"_type":"{STATEMENT_TYPE}","predicate":{text},"predicateType":"{PREDICATE_TYPE}","subject":[{subject}]}}"#
+        );
+        Ok(Sealed {
+            hash: sha256_hex(text.as_bytes()),
+            envelope: Envelope::seal(PAYLOAD_TYPE, statement.as_bytes(), key),
+        })
     }
 }
 
@@ -338,6 +345,15 @@ pub struct Digest {
 impl Statement {
     /// The statement about the artifact of a COMPLETE run, or about the reason of any other.
     pub fn about(receipt: Receipt) -> Self {
+        Self {
+            statement_type: STATEMENT_TYPE.to_owned(),
+            subject: vec![Self::subject_of(&receipt)],
+            predicate_type: PREDICATE_TYPE.to_owned(),
+            predicate: receipt,
+        }
+    }
+
+    fn subject_of(receipt: &Receipt) -> Subject {
         let artifact = receipt.artifact.as_ref().and_then(|artifact| artifact.declared.clone());
         let (name, sha256) = match (&receipt.reason_hash, artifact) {
             (Some(reason_hash), _) => ("failure-reason", reason_hash.clone()),
@@ -345,11 +361,6 @@ impl Statement {
             // COMPLETE has an artifact, or `decide` would not have said so.
             (None, None) => ("artifact", sha256_hex(b"")),
         };
-        Self {
-            statement_type: STATEMENT_TYPE.to_owned(),
-            subject: vec![Subject { name: name.to_owned(), digest: Digest { sha256 } }],
-            predicate_type: PREDICATE_TYPE.to_owned(),
-            predicate: receipt,
-        }
+        Subject { name: name.to_owned(), digest: Digest { sha256 } }
     }
 }

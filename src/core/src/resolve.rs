@@ -144,6 +144,9 @@ impl Tool<'_> {
     pub fn check_input(&self, input: &Value) -> Result<(), String> {
         let schema = self.schema.get_or_init(|| compile(&self.entry.input_schema)).as_ref();
         let schema = schema.map_err(|error| format!("the tool's inputSchema cannot be used: {error}"))?;
+        if schema.is_valid(input) {
+            return Ok(());
+        }
         match schema.validate(input) {
             Ok(()) => Ok(()),
             Err(error) => {

@@ -62,13 +62,19 @@ pub fn json_within(bytes: &[u8], bounds: Bounds) -> Result<Value, StrictError> {
     Ok(value)
 }
 
+/// Documents of one YAML stream, at most.
+const MAX_DOCUMENTS: usize = 100_000;
+
 /// Reads all documents of a YAML stream; empty ones are left out.
 pub fn yaml_within(bytes: &[u8], bounds: Bounds) -> Result<Vec<Value>, StrictError> {
     let text = text(bytes, bounds)?;
     flow_nesting(text)?;
     let reading = Reading::new(text, bounds, Format::Yaml);
     let mut documents = vec![];
-    for document in serde_yaml::Deserializer::from_str(text) {
+    for (at, document) in serde_yaml::Deserializer::from_str(text).enumerate() {
+        if at == MAX_DOCUMENTS {
+            return Err(whole(format!("more than {MAX_DOCUMENTS} documents; put them into several files")));
+        }
         let value = reading.seed().deserialize(document).map_err(|error| {
             let place = error.location().map(|location| (location.line(), location.column()));
             reading.error(place, &error)
@@ -80,8 +86,12 @@ pub fn yaml_within(bytes: &[u8], bounds: Bounds) -> Result<Vec<Value>, StrictErr
     Ok(documents)
 }
 
+/// An error of the text as a whole.
+fn whole(message: String) -> StrictError {
+    StrictError { line: 0, column: 0, path: String::new(), message }
+}
+
 fn text(bytes: &[u8], bounds: Bounds) -> Result<&str, StrictError> {
-    let whole = |message: String| StrictError { line: 0, column: 0, path: String::new(), message };
     if bytes.len() > bounds.bytes {
         return Err(whole(format!("{} bytes are more than the {} that are read at most", bytes.len(), bounds.bytes)));
     }

@@ -3,7 +3,7 @@
 //! A target is a path of segments in plain ASCII, written in exactly one way. Everything that could make two spellings mean
 //! one thing (`..`, `//`, `%2e`, confusable letters) or be read differently by a tool is refused instead of being tidied up.
 
-use globset::{GlobBuilder, GlobSet};
+use std::collections::HashMap;
 
 /// How long a target may be, in bytes.
 pub const MAX_TARGET: usize = 1024;
@@ -75,39 +75,227 @@ pub enum Of {
     Usernames,
 }
 
+/// How many globs one glob may stand for by its `{a,b}`.
+const MAX_ALTERNATIVES: usize = 256;
+
 /// A list of globs, compiled. An empty list matches nothing.
+///
+/// The globs share a tree of segments, and a target walks down it: what a thousand globs cost is what its own segments lead to.
 #[derive(Debug, Clone)]
-pub struct Globs(GlobSet);
+pub struct Globs {
+    of: Of,
+    nodes: Vec<Node>,
+}
+
+/// A place in the tree of segments.
+#[derive(Debug, Clone, Default)]
+struct Node {
+    /// A glob ends here.
+    ends: bool,
+    /// A glob ends here with `**`: anything further matches.
+    ends_open: bool,
+    /// Reached through `**`: it stays reached, whatever segment comes.
+    stays: bool,
+    literal: HashMap<Box<str>, usize>,
+    wild: Vec<(Box<str>, usize)>,
+    /// The node behind a `**`, which may stand for no segment at all.
+    any: Option<usize>,
+}
 
 impl Globs {
     /// Compiles a list; one bad glob makes the whole list unusable, since nobody knows what it was to mean.
     pub fn new<G: AsRef<str>>(globs: &[G], of: Of) -> Result<Self, GlobError> {
-        let mut set = GlobSet::builder();
+        let mut compiled = Self { of, nodes: vec![Node::default()] };
         for glob in globs {
             let glob = glob.as_ref();
-            let bad = |why: String| GlobError { glob: glob.to_owned(), why };
-            plain(glob, of).map_err(|why| bad(why.to_owned()))?;
-            let built = GlobBuilder::new(glob)
-                .literal_separator(of == Of::Targets)
-                .backslash_escape(false)
-                .build()
-                .map_err(|error| bad(error.kind().to_string()))?;
-            set.add(built);
+            let bad = |why: &str| GlobError { glob: glob.to_owned(), why: why.to_owned() };
+            let mut plain = vec![];
+            expand(glob, &mut plain).map_err(bad)?;
+            for plain in plain {
+                readable(&plain, of).map_err(bad)?;
+                compiled.insert(&plain);
+            }
         }
-        set.build().map(Self).map_err(|error| GlobError {
-            glob: error.glob().unwrap_or_default().to_owned(),
-            why: error.kind().to_string(),
-        })
+        Ok(compiled)
     }
 
     /// Whether any of them matches.
     pub fn matches(&self, text: &str) -> bool {
-        self.0.is_match(text)
+        let (mut reached, mut next) = (Vec::with_capacity(8), Vec::with_capacity(8));
+        self.reach(0, &mut reached);
+        for segment in segments(text, self.of) {
+            for node in reached.drain(..).filter_map(|at: usize| Some((at, self.nodes.get(at)?))) {
+                let (at, node) = node;
+                if node.ends_open {
+                    return true;
+                }
+                if node.stays {
+                    self.reach(at, &mut next);
+                }
+                if let Some(&at) = node.literal.get(segment) {
+                    self.reach(at, &mut next);
+                }
+                for (pattern, at) in &node.wild {
+                    if wild(pattern, segment) {
+                        self.reach(*at, &mut next);
+                    }
+                }
+            }
+            std::mem::swap(&mut reached, &mut next);
+        }
+        reached.into_iter().any(|at| self.nodes.get(at).is_some_and(|node| node.ends))
+    }
+
+    /// Reaches a node, and what is behind it through a `**` that stands for nothing.
+    fn reach(&self, at: usize, reached: &mut Vec<usize>) {
+        let mut next = Some(at);
+        while let Some(at) = next {
+            if reached.contains(&at) {
+                return;
+            }
+            reached.push(at);
+            next = self.nodes.get(at).and_then(|node| node.any);
+        }
+    }
+
+    fn insert(&mut self, glob: &str) {
+        let mut at = 0;
+        let mut rest = segments(glob, self.of).peekable();
+        while let Some(segment) = rest.next() {
+            let many = self.of == Of::Targets && segment == "**";
+            if many && rest.peek().is_none() {
+                self.change(at, |node| node.ends_open = true);
+                return;
+            }
+            at = if many { self.behind_any(at) } else { self.behind(at, segment) };
+        }
+        self.change(at, |node| node.ends = true);
+    }
+
+    fn change(&mut self, at: usize, change: impl FnOnce(&mut Node)) {
+        if let Some(node) = self.nodes.get_mut(at) {
+            change(node);
+        }
+    }
+
+    fn behind_any(&mut self, at: usize) -> usize {
+        let new = self.nodes.len();
+        match self.nodes.get_mut(at) {
+            // `**/**` is `**`.
+            Some(node) if node.stays => at,
+            Some(Node { any: Some(any), .. }) => *any,
+            Some(node) => {
+                node.any = Some(new);
+                self.nodes.push(Node { stays: true, ..Node::default() });
+                new
+            }
+            None => at,
+        }
+    }
+
+    fn behind(&mut self, at: usize, segment: &str) -> usize {
+        let new = self.nodes.len();
+        let Some(node) = self.nodes.get_mut(at) else { return at };
+        let found = if segment.contains(['*', '?']) {
+            match node.wild.iter().find(|(pattern, _)| **pattern == *segment) {
+                Some((_, found)) => *found,
+                None => {
+                    node.wild.push((segment.into(), new));
+                    new
+                }
+            }
+        } else {
+            *node.literal.entry(segment.into()).or_insert(new)
+        };
+        if found == new {
+            self.nodes.push(Node::default());
+        }
+        found
     }
 }
 
+/// A username is one segment, whatever is in it.
+fn segments(text: &str, of: Of) -> impl Iterator<Item = &str> {
+    let separator = match of {
+        Of::Targets => Some('/'),
+        Of::Usernames => None,
+    };
+    text.split(move |c| Some(c) == separator)
+}
+
+/// Whether a pattern of `*` and `?` matches a whole segment.
+fn wild(pattern: &str, segment: &str) -> bool {
+    let (mut pattern, mut rest) = (pattern.chars(), segment.chars());
+    // Behind the last `*`, and the text that it may still swallow.
+    let mut star = None;
+    loop {
+        let before = rest.clone();
+        match (pattern.next(), rest.next()) {
+            (None, None) => return true,
+            (Some('*'), _) => {
+                rest = before;
+                star = Some((pattern.clone(), rest.clone()));
+            }
+            (Some('?'), Some(_)) => {}
+            (Some(p), Some(c)) if p == c => {}
+            (_, _) => match star.take() {
+                Some((after, mut swallow)) => {
+                    if swallow.next().is_none() {
+                        return false;
+                    }
+                    (pattern, rest) = (after.clone(), swallow.clone());
+                    star = Some((after, swallow));
+                }
+                None => return false,
+            },
+        }
+    }
+}
+
+/// Writes out `{a,b}`, nested ones too.
+fn expand(glob: &str, out: &mut Vec<String>) -> Result<(), &'static str> {
+    let Some(open) = glob.find('{') else {
+        if glob.contains('}') {
+            return Err("a } has no {");
+        }
+        if out.len() >= MAX_ALTERNATIVES {
+            return Err("it stands for too many globs; write them out");
+        }
+        out.push(glob.to_owned());
+        return Ok(());
+    };
+    let (before, inside) = glob.split_at(open);
+    let (mut depth, mut starts, mut close) = (0_usize, vec![1], None);
+    for (at, c) in inside.char_indices() {
+        match (c, depth) {
+            ('{', _) => depth += 1,
+            (',', 1) => starts.push(at + 1),
+            ('}', 1) => {
+                close = Some(at);
+                break;
+            }
+            ('}', _) => depth -= 1,
+            (_, _) => {}
+        }
+    }
+    let close = close.ok_or("a { is not closed")?;
+    if before.contains('}') {
+        return Err("a } has no {");
+    }
+    let after = inside.get(close + 1..).unwrap_or_default();
+    for (index, &start) in starts.iter().enumerate() {
+        let end = starts.get(index + 1).map_or(close, |next| next - 1);
+        let alternative = inside.get(start..end).unwrap_or_default();
+        if alternative.is_empty() {
+            return Err("an alternative in {} is empty");
+        }
+        expand(&format!("{before}{alternative}{after}"), out)?;
+    }
+    Ok(())
+}
+
 /// Globs are kept to what everybody reads in the same way: `*`, `?`, `**` as a whole segment, and `{a,b}`.
-fn plain(glob: &str, of: Of) -> Result<(), &'static str> {
+fn readable(glob: &str, of: Of) -> Result<(), &'static str> {
     if glob.is_empty() {
         return Err("it is empty");
     }
@@ -117,14 +305,10 @@ fn plain(glob: &str, of: Of) -> Result<(), &'static str> {
     if of == Of::Usernames {
         return Ok(());
     }
-    if let Some(star) = glob.split('/').find(|segment| segment.contains("**") && *segment != "**") {
-        return Err(if star.starts_with('{') {
-            "** must be a segment of its own, outside {}"
-        } else {
-            "** must be a segment of its own"
-        });
+    if glob.split('/').any(|segment| segment.contains("**") && segment != "**") {
+        return Err("** must be a segment of its own");
     }
-    // What is left without its wildcards must be able to match a target at all.
+    // Without its wildcards it must be able to match a target at all.
     if glob.chars().any(|c| !c.is_ascii_graphic() || matches!(c, '%' | '\\')) {
         return Err("it has a character that no target has (docs/targets.md)");
     }
@@ -188,11 +372,51 @@ mod tests {
             ("report?", "report1", true),
             ("report?", "report/", false),
             ("{a,b}/x", "b/x", true),
+            ("{a,b{c,d}}/x", "bd/x", true),
+            ("{a/b,c}/x", "a/b/x", true),
+            ("{a,b}/x", "c/x", false),
+            ("**/a/**/a/**", "a/x/a/y", true),
+            ("**/a/**/a/**", "a/x/a", false),
+            ("**/**", "a", true),
+            ("a*b*c", "aXbYbZc", true),
+            ("a*b*c", "aXbYbZ", false),
             ("Reports/*", "reports/a", false),
         ];
         for &(glob, target, expected) in table {
             assert_eq!(Globs::new(&[glob], Of::Targets).unwrap().matches(target), expected, "{glob} {target}");
         }
+    }
+
+    /// Globs mean what they mean everywhere: a well-known implementation agrees on everything that both take.
+    #[test]
+    fn globs_mean_what_they_mean_elsewhere() {
+        use proptest::prelude::*;
+        let part = prop::sample::select(vec!["a", "b", "ab", "*", "**", "?", "a*", "*b", "a?", "{a,b}", "{a,*b}"]);
+        let glob = prop::collection::vec(part, 1..6).prop_map(|parts| parts.join("/"));
+        let target = prop::collection::vec(prop::sample::select(vec!["a", "b", "ab", "aab", "c"]), 1..6);
+        proptest!(ProptestConfig::with_cases(3000), |(globs in prop::collection::vec(glob, 1..4), target in target)| {
+            let target = target.join("/");
+            let mut theirs = globset::GlobSet::builder();
+            for glob in &globs {
+                theirs.add(globset::GlobBuilder::new(glob).literal_separator(true).build().unwrap());
+            }
+            prop_assert_eq!(
+                Globs::new(&globs, Of::Targets).unwrap().matches(&target),
+                theirs.build().unwrap().is_match(&target),
+                "{:?} {}", globs, target
+            );
+        });
+    }
+
+    #[test]
+    fn no_glob_takes_long() {
+        let globs = vec!["**/a/".repeat(200).trim_end_matches('/').to_owned(), format!("{}b", "a*".repeat(400))];
+        let target = "a/".repeat(500) + "b";
+        let started = std::time::Instant::now();
+        assert!(!Globs::new(&globs, Of::Targets).unwrap().matches(&target));
+        assert!(!Globs::new(&globs[1..], Of::Targets).unwrap().matches(&"a".repeat(1024)));
+        assert!(started.elapsed() < std::time::Duration::from_secs(5));
+        assert!(Globs::new(&["{a,b}".repeat(20)], Of::Targets).is_err());
     }
 
     #[test]
@@ -202,9 +426,10 @@ mod tests {
 
     #[test]
     fn one_bad_glob_spoils_the_list() {
-        for bad in
-            ["", "[ab]/c", "[!a]", "a/b**", "**.json", "{a", "a}", "/a", "a//b", "../a", "a b", "a%2e", "a\\b", "é"]
-        {
+        for bad in [
+            "", "[ab]/c", "[!a]", "a/b**", "**.json", "{a", "a}", "/a", "a//b", "../a", "a b", "a%2e", "a\\b", "é",
+            "{a,}", "a}{b", "{a}}",
+        ] {
             assert!(Globs::new(&["fine", bad], Of::Targets).is_err(), "{bad:?}");
         }
     }

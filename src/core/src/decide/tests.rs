@@ -125,6 +125,9 @@ fn missing_or_blank_is_refusal_for_every_proposal_field() {
             stops(&with_proposal(|proposal| set(proposal, Some(text.to_owned()))), blank);
         }
     }
+    for invisible in ["\u{200b}", "\u{feff}\u{2060}", "\u{202e}", "...", "\0"] {
+        stops(&with_proposal(|proposal| proposal.reasoning_trace = Some(invisible.into())), Reason::ReasoningMissing);
+    }
     stops(&with_proposal(|proposal| proposal.risk = Some(String::new())), Reason::RiskUnknown);
     stops(&with_proposal(|proposal| proposal.input = None), Reason::InputInvalid);
     stops(&with_proposal(|proposal| *proposal = Proposal::default()), Reason::ReasoningMissing);

@@ -44,7 +44,9 @@ fn process(case: &Case<'_>) -> Check {
 }
 
 fn reasoning(case: &Case<'_>, rules: &Rules) -> Check {
-    let blank = case.proposal.reasoning_trace.as_deref().is_none_or(|trace| trace.trim().is_empty());
+    // Spaces have many forms, some of them invisible and no white space to Unicode; a word has a letter or a digit.
+    let in_words = |trace: &str| trace.chars().any(char::is_alphanumeric);
+    let blank = !case.proposal.reasoning_trace.as_deref().is_some_and(in_words);
     match (blank, rules.effective.reasoning_trace) {
         (false, _) => yes("a reasoning trace is there"),
         (true, Requirement::Optional) => yes("no reasoning trace, and the policy takes that"),
@@ -88,7 +90,8 @@ fn not_forbidden(case: &Case<'_>, rules: &Rules) -> Check {
         Ok(forbidden) => forbidden,
         Err(error) => return no(format!("in targetsForbidden, {error}"), "a list of usable globs (docs/targets.md)"),
     };
-    let targets = [case.proposal.target.as_deref(), case.target.as_deref()];
+    let (named, effective) = (case.proposal.target.as_deref(), case.target.as_deref());
+    let targets = [named, effective.filter(|_| effective != named)];
     let readable = targets.into_iter().flatten().filter(|text| target::validate(text).is_ok());
     match readable.into_iter().find(|text| forbidden.matches(text)) {
         Some(text) => no(format!("{text:?} is forbidden"), "a target that no glob of targetsForbidden matches"),

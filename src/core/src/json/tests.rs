@@ -146,3 +146,27 @@ proptest! {
         prop_assert!(from_canonical::<Value>(written.as_bytes()).is_ok());
     }
 }
+
+#[test]
+fn types_are_written_as_their_tree_would_be() {
+    use std::collections::BTreeMap;
+    #[derive(Serialize)]
+    enum Any {
+        Unit,
+        New(i32),
+        Tuple(i32, &'static str),
+        #[allow(non_snake_case)]
+        Struct {
+            z: Option<()>,
+            A: f64,
+            m: BTreeMap<u8, Box<Any>>,
+        },
+    }
+    let inner = BTreeMap::from([(10, Box::new(Any::Unit)), (9, Box::new(Any::New(-1)))]);
+    let value = vec![Any::Unit, Any::Tuple(1, "\u{7f}\\"), Any::Struct { z: None, A: 1.50, m: inner }];
+    assert_eq!(to_canonical(&value).unwrap(), text(&serde_json::to_value(&value).unwrap()));
+    let dossier = crate::fixtures::dossier();
+    assert_eq!(to_canonical(&dossier).unwrap(), text(&serde_json::to_value(&dossier).unwrap()));
+    assert_eq!(to_canonical(&f64::NAN), Err(JsonError::NotFinite));
+    assert!(to_canonical(&BTreeMap::from([(vec![1], 1)])).is_err());
+}

@@ -148,6 +148,8 @@ fn all_documents_are_read_and_empty_ones_left_out() {
     );
     assert!(yaml(b"").unwrap().is_empty());
     assert!(yaml(b"---\n---\n").unwrap().is_empty());
+    let error = yaml("---\n".repeat(100_001).as_bytes()).unwrap_err();
+    assert!(error.message.contains("documents"), "{error}");
 }
 
 #[test]
