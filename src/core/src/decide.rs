@@ -124,6 +124,7 @@ fn walk(dossier: &Dossier, evidence: &Evidence) -> Walk {
     let prepared = Prepared::new(dossier);
     let case = prepared.case();
     let (constraints, manifest) = (gates::judge_constraints(&case), gates::judge_manifest(&case));
+    let constraints = constraints.require("what is pinned still held", Reason::Drifted, not_drifted(evidence));
     // An interrupted run is judged as far as it came, for the record; why it ended is the interruption.
     let cut = |came_further: bool| evidence.interrupted.is_some() && !came_further;
 
@@ -145,7 +146,6 @@ fn walk(dossier: &Dossier, evidence: &Evidence) -> Walk {
             past_refusal(),
         ));
     }
-    let constraints = constraints.require("what is pinned still held", Reason::Drifted, not_drifted(evidence));
     let passed = walk.passes(constraints);
     walk.gates.constraints_ok = Some(passed);
     if !passed {

@@ -93,14 +93,12 @@ pub enum Refusal {
     HeadroomExhausted,
     /// The store is older than its high-water mark.
     StoreRestored,
-    /// The effect's identity has been spent.
+    /// The effect's identity is another run's.
     EffectSpent,
     /// The tool did not start in time.
     NeverStarted,
     /// The tool's process could not be made.
     ExecutorFailed,
-    /// The run had been interrupted.
-    Interrupted,
 }
 
 /// The contract was redeemed: the point after which an effect is possible.

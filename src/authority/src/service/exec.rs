@@ -124,7 +124,7 @@ fn refused(cause: Refusal) -> AuthorityError {
         Refusal::Drifted => (Denial::Drifted, "what is pinned is no longer what the references say"),
         Refusal::HeadroomExhausted => (Denial::HeadroomExhausted, "there is not enough room on the disk"),
         Refusal::EffectSpent => (Denial::ContractVoid, "the effect's identity is another run's"),
-        Refusal::GatesRefuse | Refusal::NeverStarted | Refusal::ExecutorFailed | Refusal::Interrupted => {
+        Refusal::GatesRefuse | Refusal::NeverStarted | Refusal::ExecutorFailed => {
             (Denial::ContractVoid, "the contract was taken back")
         }
     };

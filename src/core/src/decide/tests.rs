@@ -403,7 +403,6 @@ fn no_effect_without_contract() {
         Refusal::EffectSpent,
         Refusal::NeverStarted,
         Refusal::ExecutorFailed,
-        Refusal::Interrupted,
     ];
     for cause in causes {
         let evidence =
@@ -516,6 +515,10 @@ fn halt_means_no_effect() {
         refuses(&dossier, &evidence_of(&dossier), Reason::EngineDisagreement);
         assert_eq!(decide(&dossier, &evidence_of(&dossier)).terminal, Terminal::Failed);
     }
+    let mut drifted = evidence();
+    drifted.validated.as_mut().unwrap().drifted = true;
+    refuses(&dossier(), &drifted, Reason::EngineDisagreement);
+    assert_eq!(decide(&dossier(), &drifted).terminal, Terminal::Failed);
 }
 
 #[test]

@@ -80,10 +80,9 @@ const fn refusal(cause: Refusal) -> &'static str {
         Refusal::Drifted => "Drifted (the policy, the baseline or the tool's entry were changed after Validate)",
         Refusal::HeadroomExhausted => "HeadroomExhausted (the disk has no room for more; free some and run again)",
         Refusal::StoreRestored => "StoreRestored (the store is older than its high-water mark)",
-        Refusal::EffectSpent => "EffectSpent (this effect's contract was redeemed before)",
+        Refusal::EffectSpent => "EffectSpent (this effect's identity is another run's)",
         Refusal::NeverStarted => "NeverStarted (the tool did not start in time)",
         Refusal::ExecutorFailed => "ExecutorFailed (the tool's process could not be made)",
-        Refusal::Interrupted => "Interrupted (the run was ended from outside)",
     }
 }
 
