@@ -34,26 +34,28 @@ enum Hand {
     Free,
 }
 
-/// Decides about a run.
-fn look(row: &Row, wall: Wall, engine: &str, hand: Hand) -> Look {
+/// Decides about a run. `engine` is who answered last; `None` if none has since the authority started, and then no instance is
+/// taken for lost.
+fn look(row: &Row, wall: Wall, engine: Option<&str>, hand: Hand) -> Look {
     let is_late = row.deadline.is_some_and(|deadline| wall > deadline);
+    let is_lost = |id: &str| engine.is_some_and(|engine| engine != id);
     match &row.state {
         State::Sealed(..) => Look::Leave,
         State::Closing(_) => Look::Seal,
         State::Open(_) | State::Claimed(_) | State::Contracted(..) | State::Dispatched(..) if is_late => {
             Look::End(Reason::DeadlineExceeded)
         }
-        State::Open(Some(start)) if start.engine_id != engine => Look::Release,
+        State::Open(Some(start)) if is_lost(&start.engine_id) => Look::Release,
         State::Open(_) => match hand {
             Hand::Free => Look::Start,
             Hand::InHand => Look::Leave,
         },
-        State::Claimed(claim) | State::Contracted(claim, _) if claim.engine_id != engine => Look::Release,
+        State::Claimed(claim) | State::Contracted(claim, _) if is_lost(&claim.engine_id) => Look::Release,
         State::Claimed(_) => Look::Leave,
         State::Contracted(..) => Look::Tend,
         State::Dispatched(..) if row.evidence.execution.is_none() => Look::Tend,
         // Observed to its end; there is no instance that could take it further.
-        State::Dispatched(claim, _) if claim.engine_id != engine => Look::End(Reason::EngineIncident),
+        State::Dispatched(claim, _) if is_lost(&claim.engine_id) => Look::End(Reason::EngineIncident),
         State::Dispatched(..) => Look::Leave,
     }
 }
@@ -74,10 +76,13 @@ impl Driver {
     /// Looks at every run once.
     pub async fn look_around(&self) -> Result<(), AuthorityError> {
         let authority = &self.inner.authority;
-        // An engine that does not answer loses nothing; what is known of it last counts.
+        // An engine that does not answer loses nothing; what is known of it last counts, and deadlines hold without any.
         let engine = match self.engine_id().await {
-            Ok(engine) => engine,
-            Err(error) => authority.engine().ok_or(error)?,
+            Ok(engine) => Some(engine),
+            Err(error) => {
+                tracing::debug!(%error, "the engine does not answer");
+                authority.engine()
+            }
         };
         // What is taken in hand while the store answers is not forgotten.
         let before = self.in_hand().clone();
@@ -85,7 +90,7 @@ impl Driver {
         self.in_hand().retain(|uid| !before.contains(uid) || unsealed.contains(uid));
         authority.forget_but(&unsealed);
         for uid in unsealed {
-            if let Err(error) = self.look_at(&uid, &engine).await {
+            if let Err(error) = self.look_at(&uid, engine.as_deref()).await {
                 tracing::debug!(run = %uid, %error, "looked at in vain");
             }
         }
@@ -93,7 +98,7 @@ impl Driver {
         authority.write_mark().await
     }
 
-    async fn look_at(&self, uid: &str, engine: &str) -> Result<(), AuthorityError> {
+    async fn look_at(&self, uid: &str, engine: Option<&str>) -> Result<(), AuthorityError> {
         let authority = &self.inner.authority;
         let hand = if self.in_hand().contains(uid) { Hand::InHand } else { Hand::Free };
         let loaded = authority.load(uid).await?;
@@ -101,6 +106,7 @@ impl Driver {
             Look::Leave => {}
             Look::Start => self.spawn_start(uid.to_owned()),
             Look::Release => {
+                let Some(engine) = engine else { return Ok(()) };
                 authority.apply(uid, |_| Event::Engine(engine.to_owned())).await?;
                 authority.discard(&loaded.run.row).await;
                 self.spawn_start(uid.to_owned());
@@ -144,7 +150,7 @@ impl Driver {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::row::{Claim, Contract, Definition, Dispatch};
+    use crate::row::{Claim, Contract, Definition, Dispatch, Start};
 
     fn row(state: State) -> Row {
         Row { state, deadline: Some(Wall(100)), ..Row::open(1) }
@@ -166,24 +172,40 @@ mod tests {
     #[test]
     fn eventually_terminal_every_state_ends_at_its_deadline() {
         for state in [State::Open(None), State::Claimed(claim()), contracted(), dispatched()] {
-            assert_eq!(look(&row(state), Wall(101), "e", Hand::InHand), Look::End(Reason::DeadlineExceeded));
+            for engine in [Some("e"), Some("f"), None] {
+                assert_eq!(
+                    look(&row(state.clone()), Wall(101), engine, Hand::InHand),
+                    Look::End(Reason::DeadlineExceeded)
+                );
+            }
         }
     }
 
     #[test]
-    fn an_engine_that_lost_its_data_releases_what_was_not_dispatched() {
-        assert_eq!(look(&row(State::Claimed(claim())), Wall(1), "f", Hand::InHand), Look::Release);
-        assert_eq!(look(&row(contracted()), Wall(1), "f", Hand::InHand), Look::Release);
-        assert_eq!(look(&row(dispatched()), Wall(1), "f", Hand::InHand), Look::Tend);
+    fn an_engine_that_has_not_answered_yet_has_lost_nothing() {
+        let start = Start { engine_id: "e".to_owned(), definition: claim().definition, nonce: String::new() };
+        assert_eq!(look(&row(State::Open(Some(start))), Wall(1), None, Hand::InHand), Look::Leave);
+        assert_eq!(look(&row(State::Claimed(claim())), Wall(1), None, Hand::Free), Look::Leave);
+        assert_eq!(look(&row(contracted()), Wall(1), None, Hand::Free), Look::Tend);
         let mut over = row(dispatched());
         over.evidence.execution = m87_core::fixtures::evidence().execution;
-        assert_eq!(look(&over, Wall(1), "f", Hand::InHand), Look::End(Reason::EngineIncident));
-        assert_eq!(look(&over, Wall(1), "e", Hand::InHand), Look::Leave);
+        assert_eq!(look(&over, Wall(1), None, Hand::Free), Look::Leave);
+    }
+
+    #[test]
+    fn an_engine_that_lost_its_data_releases_what_was_not_dispatched() {
+        assert_eq!(look(&row(State::Claimed(claim())), Wall(1), Some("f"), Hand::InHand), Look::Release);
+        assert_eq!(look(&row(contracted()), Wall(1), Some("f"), Hand::InHand), Look::Release);
+        assert_eq!(look(&row(dispatched()), Wall(1), Some("f"), Hand::InHand), Look::Tend);
+        let mut over = row(dispatched());
+        over.evidence.execution = m87_core::fixtures::evidence().execution;
+        assert_eq!(look(&over, Wall(1), Some("f"), Hand::InHand), Look::End(Reason::EngineIncident));
+        assert_eq!(look(&over, Wall(1), Some("e"), Hand::InHand), Look::Leave);
     }
 
     #[test]
     fn what_is_open_and_in_nobodys_hand_is_started() {
-        assert_eq!(look(&row(State::Open(None)), Wall(1), "e", Hand::Free), Look::Start);
-        assert_eq!(look(&row(State::Open(None)), Wall(1), "e", Hand::InHand), Look::Leave);
+        assert_eq!(look(&row(State::Open(None)), Wall(1), Some("e"), Hand::Free), Look::Start);
+        assert_eq!(look(&row(State::Open(None)), Wall(1), Some("e"), Hand::InHand), Look::Leave);
     }
 }
