@@ -31,6 +31,10 @@ const BACK_OFF: BackOff = BackOff { first: Duration::from_millis(100), cap: Dura
 /// How long the authority may hold a question whose answer is not there yet; it allows ten seconds.
 const HOLD_MS: i64 = 10_000;
 
+/// What a lane asks for of an instance's variables. An empty list would mean all of them, and in the run's reference there is
+/// the start nonce, which is the operator's.
+const NO_VARIABLE: &str = "none";
+
 /// Does a lane's jobs until `stop`.
 pub async fn run_lane(
     lane: Lane,
@@ -39,7 +43,7 @@ pub async fn run_lane(
     options: WorkerOptions,
     stop: CancellationToken,
 ) {
-    let worker = JobWorker::new(client, WorkerOptions { variables: Some(vec!["run".to_owned()]), ..options });
+    let worker = JobWorker::new(client, WorkerOptions { variables: Some(vec![NO_VARIABLE.to_owned()]), ..options });
     let handlers = handlers(lane, &authority);
     handlers.into_iter().fold(worker, |worker, (job, handler)| worker.handle(job.name(), handler)).run(stop).await;
 }
