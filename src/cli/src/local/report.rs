@@ -58,9 +58,12 @@ impl Told {
     }
 }
 
-/// The story for people.
+/// The story for people; nothing, of no run.
 pub(crate) fn story(runs: &[Told]) -> String {
     let mut story = String::new();
+    if runs.is_empty() {
+        return story;
+    }
     for run in runs {
         let _ = writeln!(story, "{}", run.line());
         let _ = writeln!(story, "  gates    {}", gates(&run.verdict));

@@ -92,6 +92,9 @@ impl Session {
             reference_wait: Duration::ZERO,
         };
         let operator = client(Caller::Operator)?;
+        if let (Some(address), Err(error)) = (&arguments.engine, operator.topology().await) {
+            tell!("waiting for the engine at {address}: {error}");
+        }
         let driver = Driver::new(authority.clone(), Arc::new(operator.clone()), options, stop.clone());
         let moving = driver.clone();
         let options = arguments.jobs.options("m87-operator");
