@@ -1,5 +1,6 @@
 //! The signing key as a file: made on first use, for its owner only.
 
+use crate::files;
 use anyhow::{Context, ensure};
 use m87_core::sign::SigningKey;
 use std::fs::{self, OpenOptions};
@@ -7,28 +8,37 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Reads the key, or makes it if the file is not there.
+/// A key in PEM has less than 200.
+const MAX_BYTES: u64 = 65_536;
+
+/// Reads the key; makes it first if the file is not there.
 pub(crate) fn open(path: &Path) -> anyhow::Result<SigningKey> {
-    match fs::metadata(path) {
-        Ok(facts) => {
-            let mode = facts.permissions().mode() & 0o777;
-            ensure!(mode & 0o077 == 0, "{}: mode {mode:o} lets others read the key; run chmod 600", path.display());
-            let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-            SigningKey::from_pem(&text).with_context(|| path.display().to_string())
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => make(path).with_context(|| path.display().to_string()),
-        Err(error) => Err(error).with_context(|| path.display().to_string()),
+    let place = || path.display().to_string();
+    if fs::metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+        make(path).with_context(place)?;
     }
+    let mode = fs::metadata(path).with_context(place)?.permissions().mode() & 0o777;
+    ensure!(mode & 0o077 == 0, "{}: mode {mode:o} lets others read the key; run chmod 600", path.display());
+    let text = String::from_utf8(files::read(path, MAX_BYTES)?).with_context(place)?;
+    SigningKey::from_pem(&text).with_context(place)
 }
 
-fn make(path: &Path) -> anyhow::Result<SigningKey> {
+/// Makes a key there: whole or not at all, and never in the place of another that was made meanwhile.
+fn make(path: &Path) -> anyhow::Result<()> {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)?;
-    let key = SigningKey::from_seed(&seed);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    file.write_all(key.to_pem()?.as_bytes())?;
+    let draft = path.with_extension(format!("new-{}", std::process::id()));
+    // A process of that number may have been killed here.
+    let _ = fs::remove_file(&draft);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+    file.write_all(SigningKey::from_seed(&seed).to_pem()?.as_bytes())?;
     file.sync_all()?;
-    Ok(key)
+    let linked = fs::hard_link(&draft, path);
+    fs::remove_file(&draft)?;
+    match linked {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error.into()),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -48,5 +58,10 @@ mod tests {
         fs::write(folder.path().join("bad.pem"), "no key").unwrap();
         fs::set_permissions(folder.path().join("bad.pem"), fs::Permissions::from_mode(0o600)).unwrap();
         assert!(open(&folder.path().join("bad.pem")).is_err());
+        // Nobody writes to it: reading would wait for ever.
+        let pipe = folder.path().join("pipe.pem");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        assert!(open(&pipe).unwrap_err().to_string().contains("not a regular file"));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "no draft stays");
     }
 }
