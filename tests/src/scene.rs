@@ -83,6 +83,13 @@ impl Scene {
         self
     }
 
+    /// A manifest with many tools, each as [`tool`] writes it.
+    pub fn tools(&self, tools: &[String]) -> &Self {
+        let (head, _) = MANIFEST.split_once("  - name").unwrap();
+        self.write("tools.yaml", &(head.to_owned() + &tools.concat()));
+        self
+    }
+
     /// Runs named `run-1` … that all ask for the tool.
     pub fn runs(&self, count: usize) -> &Self {
         let text: Vec<String> = (1..=count).map(|n| run(&format!("run-{n}"))).collect();
@@ -140,6 +147,11 @@ impl Scene {
             *counts.entry(line.to_owned()).or_default() += 1;
         }
         counts
+    }
+
+    /// The run's receipt, as its bundle's envelope has it.
+    pub fn receipt(&self, run: &str) -> Value {
+        predicate(&self.out().join("receipts/default").join(format!("{run}.json")))
     }
 
     /// What every receipt says.
@@ -211,12 +223,16 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-fn outcome(bundle: &Path) -> Outcome {
+fn predicate(bundle: &Path) -> Value {
     let bundle: Value = serde_json::from_slice(&std::fs::read(bundle).unwrap()).unwrap();
     let payload = bundle["envelope"]["payload"].as_str().expect("a bundle has an envelope with a payload");
     let payload = base64::engine::general_purpose::STANDARD.decode(payload).unwrap();
     let statement: Value = serde_json::from_slice(&payload).unwrap();
-    let predicate = &statement["predicate"];
+    statement["predicate"].clone()
+}
+
+fn outcome(bundle: &Path) -> Outcome {
+    let predicate = predicate(bundle);
     let text = |value: &Value| value.as_str().map(str::to_owned);
     Outcome {
         run: text(&predicate["run"]["name"]).unwrap(),
@@ -229,6 +245,26 @@ fn outcome(bundle: &Path) -> Outcome {
 /// A run of that name that asks for the tool.
 pub fn run(name: &str) -> String {
     RUN.replace("NAME", name)
+}
+
+/// A run of that name that asks for the tool of that name.
+pub fn run_of(name: &str, tool: &str) -> String {
+    run(name).replace("tool: append", &format!("tool: {tool}"))
+}
+
+/// A manifest's entry for a tool that runs this script by `sh -c` under limits such as `seconds: 2`; the others stay.
+pub fn tool(name: &str, script: &str, limits: &[&str]) -> String {
+    let argv = serde_json::json!(["sh", "-c", script]).to_string();
+    let (_, entry) = MANIFEST.split_once("  tools:\n").unwrap();
+    let (run, validation) = entry.split_once("    validation:").unwrap();
+    let mut run = run.replace("name: append", &format!("name: {name}")).replace("ARGV", &argv);
+    for limit in limits {
+        let (field, _) = limit.split_once(": ").unwrap();
+        let (before, after) = run.split_once(&format!("{field}: ")).unwrap();
+        let end = after.find([',', '}']).unwrap();
+        run = format!("{before}{limit}{}", &after[end..]);
+    }
+    format!("{run}    validation:{validation}")
 }
 
 const POLICY: &str = r#"apiVersion: m87.dev/v1alpha1
