@@ -227,9 +227,10 @@ pub(crate) enum ReceiptCommand {
         #[arg(short, long, value_enum, default_value = "table")]
         output: Output,
     },
-    /// Verify bundles offline: decide again, and check hashes, signature and inclusion in the log.
+    /// Verify bundles offline: decide again, and check hashes, signature and inclusion in the log. With the log, that no receipt is
+    /// missing; with a checkpoint that was kept, that the log still begins with what it has.
     Verify {
-        /// Files of bundles, or folders of them.
+        /// Files of bundles, logs and checkpoints, or folders of them.
         #[arg(required = true)]
         bundles: Vec<PathBuf>,
         /// The public or private key of the signer, PEM. Without it nobody knows whose receipt it is (exit code 3).

@@ -3,8 +3,8 @@
 
 use anyhow::Context;
 use m87_core::dossier::Dossier;
-use m87_core::json::{Document, JsonError, read_document, to_canonical};
-use m87_core::log::{Checkpoint, Event, Log, LogEntry, closure};
+use m87_core::json::{Document, JsonError, from_canonical, read_document, to_canonical};
+use m87_core::log::{CHECKPOINT_TYPE, Checkpoint, Event, Log, LogEntry, closure};
 use m87_core::receipt::{self, Bundle};
 use m87_core::sign::{Envelope, VerifyingKey};
 use serde::{Deserialize, Serialize};
@@ -52,8 +52,9 @@ impl LogFile {
         to_canonical(self).map(String::into_bytes)
     }
 
-    /// Checks the log against its checkpoint, and that each sealed run's receipt is among `present`.
-    fn check(&self, key: Option<&VerifyingKey>, present: &BTreeSet<String>) -> Result<String, String> {
+    /// Checks the log against its checkpoint, and that each sealed run's receipt is among `present`. What is returned is a line
+    /// about it, and what a checkpoint that somebody kept is held against.
+    fn check(&self, key: Option<&VerifyingKey>, present: &BTreeSet<String>) -> Result<(String, Known), String> {
         let own = VerifyingKey::from_hex(&self.public_key).map_err(|error| error.to_string())?;
         if own.to_hex() != self.public_key {
             return Err("the key is not written in lower-case hex".to_owned());
@@ -85,9 +86,37 @@ impl LogFile {
             })
             .collect();
         match missing.as_slice() {
-            [] => Ok(format!("{} entries, no receipt is missing, {} runs are open", log.size(), open.len())),
+            [] => {
+                let line = format!("{} entries, no receipt is missing, {} runs are open", log.size(), open.len());
+                Ok((line, Known { key: own, checkpoint, log }))
+            }
             missing => Err(format!("{} receipts are missing: {}", missing.len(), missing.join(", "))),
         }
+    }
+}
+
+/// A log that holds, with whose it is.
+struct Known {
+    key: VerifyingKey,
+    checkpoint: Checkpoint,
+    log: Log,
+}
+
+impl Known {
+    /// Whether the log still begins with what a checkpoint has; `None` if that is another log's, or signed by another key.
+    fn begins_with(&self, held: &Envelope) -> Option<Result<String, String>> {
+        let held = Checkpoint::open(held, &self.key).ok()?;
+        let of = |checkpoint: &Checkpoint| (checkpoint.cluster_uid.clone(), checkpoint.namespace_uid.clone());
+        if of(&held) != of(&self.checkpoint) {
+            return None;
+        }
+        Some(match self.log.root_at(held.size) {
+            Some(root) if root == held.root => {
+                Ok(format!("the log still begins with its {} entries, signed at {}", held.size, held.timestamp))
+            }
+            Some(_) => Err(format!("the log has others than its {} entries", held.size)),
+            None => Err(format!("it has {} entries, the log {}: some are missing", held.size, self.log.size())),
+        })
     }
 }
 
@@ -172,39 +201,71 @@ pub(crate) struct Checked {
     pub(crate) outcome: Result<String, Vec<String>>,
 }
 
-/// Verifies bundles and logs. A log fails if a receipt that it has is not among the bundles that are named with it.
+/// Verifies bundles, logs, and checkpoints that somebody kept. A log fails if a receipt that it has is not among the bundles that
+/// are named with it; a checkpoint, if no log that is named with it begins with what it has.
 pub(crate) fn verify(paths: &[PathBuf], key: Option<&VerifyingKey>) -> anyhow::Result<Vec<Checked>> {
-    let (mut checked, mut logs, mut present) = (Vec::new(), Vec::new(), BTreeSet::new());
+    let (mut checked, mut logs, mut held, mut present) = (Vec::new(), Vec::new(), Vec::new(), BTreeSet::new());
     for path in paths {
         let files = files(path)?;
         anyhow::ensure!(!files.is_empty(), "{}: holds no *.json", path.display());
         for file in files {
             let bytes = crate::files::read(&file, MAX_BYTES)?;
-            if is_log(&bytes) {
-                logs.push((file, bytes));
-                continue;
+            match says(&bytes) {
+                Says::Log => logs.push((file, bytes)),
+                Says::Checkpoint => held.push((file, bytes)),
+                Says::Other => {
+                    let outcome = bundle(&bytes, key).map(|(hash, line)| {
+                        present.insert(hash);
+                        line
+                    });
+                    checked.push(Checked { file, outcome });
+                }
             }
-            let outcome = bundle(&bytes, key).map(|(hash, line)| {
-                present.insert(hash);
-                line
-            });
-            checked.push(Checked { file, outcome });
         }
     }
+    let mut known = Vec::new();
     for (file, bytes) in logs {
         let outcome = match read_document::<LogFile>(&bytes) {
             Ok(log) => log.check(key, &present).map_err(|problem| vec![format!("the log: {problem}")]),
             Err(error) => Err(vec![format!("the log {error}")]),
         };
+        let outcome = outcome.map(|(line, log)| {
+            known.push(log);
+            line
+        });
+        checked.push(Checked { file, outcome });
+    }
+    for (file, bytes) in held {
+        let outcome = checkpoint(&bytes, &known).map_err(|problem| vec![format!("the checkpoint: {problem}")]);
         checked.push(Checked { file, outcome });
     }
     Ok(checked)
 }
 
-/// Whether this says of itself that it is a log. What lies about it is then no log, or no bundle.
-fn is_log(bytes: &[u8]) -> bool {
-    let kind = serde_json::from_slice::<serde_json::Value>(bytes).ok().and_then(|value| value.get("kind").cloned());
-    kind.is_some_and(|kind| kind == LogFile::KIND)
+/// A checkpoint that was kept, against the logs that hold.
+fn checkpoint(bytes: &[u8], known: &[Known]) -> Result<String, String> {
+    let held: Envelope = from_canonical(bytes).map_err(|error| error.to_string())?;
+    known.iter().find_map(|log| log.begins_with(&held)).unwrap_or_else(|| {
+        Err("no log that holds and is named with it is of its namespace, and signed by its key; name log/NAMESPACE.json".into())
+    })
+}
+
+/// What a file says that it is. What lies about it is then none.
+enum Says {
+    Log,
+    Checkpoint,
+    Other,
+}
+
+fn says(bytes: &[u8]) -> Says {
+    let value = serde_json::from_slice::<serde_json::Value>(bytes).unwrap_or_default();
+    if value.get("kind").is_some_and(|kind| kind == LogFile::KIND) {
+        Says::Log
+    } else if value.get("payloadType").is_some_and(|payload| payload == CHECKPOINT_TYPE) {
+        Says::Checkpoint
+    } else {
+        Says::Other
+    }
 }
 
 /// The hash of the receipt in a bundle that holds, and a line about it; or what does not hold.

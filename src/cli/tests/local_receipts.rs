@@ -109,6 +109,35 @@ fn a_removed_receipt_and_a_removed_entry_are_found() {
 }
 
 #[test]
+fn a_checkpoint_that_somebody_kept_finds_out_a_log_that_was_made_anew() {
+    let place = Place::new();
+    let runs = fs::read_to_string(policy().join("runs.yaml")).unwrap();
+    place.write("few/runs.yaml", runs.split("---\n").nth(1).unwrap());
+    for file in ["policy.yaml", "tools.yaml"] {
+        place.write(&format!("few/{file}"), fs::read(policy().join(file)).unwrap());
+    }
+    let same = ["--clock", "2026-01-31T12:00:00Z", "--key", "key.pem", "--out"];
+    for (files, out) in [(policy(), "all"), (place.path("few"), "few-out")] {
+        let done = place.run(&files, &[same.as_slice(), &[out]].concat());
+        assert_eq!(done.code, 0, "{done:?}");
+    }
+    let verify = |out: &str, held: &str| {
+        let [receipts, log, held] = [format!("{out}/receipts"), format!("{out}/log"), format!("{held}/checkpoints")];
+        place.m87(["receipt", "verify", &receipts, &log, &held, "--key", "key.pem"])
+    };
+    for out in ["all", "few-out"] {
+        let done = verify(out, out);
+        assert!(done.code == 0 && done.out.contains("the log still begins with"), "{done:?}");
+    }
+    let done = verify("few-out", "all");
+    assert!(done.code == 1 && done.out.contains("some are missing"), "{done:?}");
+    let done = verify("all", "few-out");
+    assert!(done.code == 1 && done.out.contains("the log has others"), "{done:?}");
+    let done = place.m87(["receipt", "verify", "all/receipts", "all/checkpoints", "--key", "key.pem"]);
+    assert!(done.code == 1 && done.out.contains("name log/NAMESPACE.json"), "{done:?}");
+}
+
+#[test]
 fn receipts_are_listed_shown_and_explained() {
     let place = ran();
     let done = place.m87(["receipt", "list"]);
