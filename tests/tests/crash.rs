@@ -5,7 +5,7 @@
 use m87_tests::external::External;
 use m87_tests::processes::{self, Role};
 use m87_tests::{Random, Scene, moments};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Long enough that a moment falls before, into and after the tools' work.
 const MOMENT: u64 = 2500;
@@ -34,30 +34,38 @@ fn one_terminal_and_effect_at_most_once_when_the_whole_is_killed() {
     }
 }
 
+/// Kills one process of that role at each moment. A moment at which everything was over has killed nobody and does not count;
+/// the next one is earlier.
 fn killing(test: &str, role: Role) {
     let mut random = Random::new(test);
-    for _ in 0..moments() {
+    let (mut killed, mut latest) = (0, MOMENT);
+    for _ in 0..moments() * 3 {
+        if killed == moments() {
+            break;
+        }
         let scene = Scene::new();
         scene.appending("0.6").runs(RUNS);
         let mut child = scene.start(&[]);
-        let until = random.between(200, MOMENT);
-        let mut waited = 0;
-        // The first process of that role at or after the moment.
+        let until = Duration::from_millis(random.between(200, latest));
+        let (begun, mut victim) = (Instant::now(), None);
         while child.try_wait().unwrap().is_none() {
-            let found: Vec<_> =
-                processes::of_scene(&scene.path("")).into_iter().filter(|p| p.role() == Some(role)).collect();
-            if waited >= until && !found.is_empty() {
-                processes::kill(found[0].pid);
-                break;
+            assert!(begun.elapsed() < LIMIT, "{test}: not ended after {LIMIT:?}\n{}", scene.logs());
+            // The first process of that role at or after the moment.
+            if victim.is_none() && begun.elapsed() >= until {
+                victim = processes::of_scene(&scene.path("")).into_iter().find(|process| process.role() == Some(role));
+                victim.iter().for_each(|process| processes::kill(process.pid));
             }
             pause(10);
-            waited += 10;
         }
-        let _ = child.wait().unwrap();
         scene.assert_invariants(RUNS);
         let left = processes::of_scene(&scene.path(""));
         assert!(left.is_empty(), "{test}: left over: {left:?}");
+        match victim {
+            Some(_) => killed += 1,
+            None => latest = (latest / 2).max(400),
+        }
     }
+    assert_eq!(killed, moments(), "{test}: too often there was nobody to kill");
 }
 
 #[test]
