@@ -13,6 +13,7 @@ mod watch;
 
 pub use engine::ProcessEngine;
 pub use open::{Opened, RunRequest};
+pub use process::pin as pin_process;
 
 use crate::authority::{Authority, unavailable};
 use crate::client::AuthorityError;

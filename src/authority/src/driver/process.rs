@@ -17,7 +17,7 @@ pub(super) fn bpmn(policy: &PolicySpec) -> &str {
 }
 
 /// The pin of a policy's process; `None` if it is not proved.
-pub(super) fn pin(policy: &PolicySpec) -> Option<ProcessPin> {
+pub fn pin(policy: &PolicySpec) -> Option<ProcessPin> {
     let bytes = bpmn(policy);
     let bpmn_sha256 = sha256_hex(bytes.as_bytes());
     let mut known = PROVED.lock().unwrap_or_else(PoisonError::into_inner);

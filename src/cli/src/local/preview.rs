@@ -5,13 +5,12 @@ use crate::local::names::Names;
 use crate::local::references::Files;
 use m87_api::GovernedRun;
 use m87_api::local::{Key, Objects};
+use m87_authority::driver::pin_process;
 use m87_authority::world::References;
-use m87_bpmn::{EXECUTABLE, model, prove};
 use m87_core::actor::Actor;
-use m87_core::dossier::{ClockSource, Dossier, Pinned, ProcessPin, Trust};
+use m87_core::dossier::{ClockSource, Dossier, Pinned, Trust};
 use m87_core::gates::{Clauses, evaluate_constraints, tool_in_manifest};
-use m87_core::json::{Document, compute_hash, sha256_hex};
-use m87_core::policy::PolicySpec;
+use m87_core::json::{Document, compute_hash};
 use m87_core::resolve::candidates;
 use m87_core::time::Timestamp;
 use std::sync::Arc;
@@ -49,18 +48,11 @@ async fn dossier(files: &Files, names: &Names, key: &Key, run: &GovernedRun, act
         clock: ClockSource::System,
         opened_at: Timestamp::from_millis(0),
         proposal: run.spec.proposal.clone(),
-        process: policy.as_ref().and_then(|policy| process(&policy.spec)),
+        process: policy.as_ref().and_then(|policy| pin_process(&policy.spec)),
         policy,
         baseline: None,
         manifest,
     })
-}
-
-/// The process, if it is proved.
-fn process(policy: &PolicySpec) -> Option<ProcessPin> {
-    let bytes = policy.process.as_ref().map_or(EXECUTABLE, |process| &process.bpmn);
-    let proof = prove::prove(&model::parse(bytes.as_bytes()).ok()?).ok()?;
-    Some(ProcessPin { id: proof.process, bpmn_sha256: sha256_hex(bytes.as_bytes()) })
 }
 
 /// The two gates before the contract, as far as the process would come.
