@@ -1,5 +1,5 @@
 //! What is told of runs when they are over: the story for people, one JSON document for programs. Both are projections of
-//! the receipts' bundles, which are judged again here; nothing is told from memory.
+//! what is recorded of the runs, judged again; nothing is told from memory.
 
 use m87_core::decide::Verdict;
 use m87_core::gates::Gate;
