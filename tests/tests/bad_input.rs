@@ -139,12 +139,11 @@ fn a_policy_or_manifest_that_is_written_wrong_runs_nothing_and_names_its_field()
         ("policy.yaml", "spec:\n", "spec:\n  process: {file: x.bpmn}\n", &["spec.process.file"]),
         ("tools.yaml", "    enabled: true\n", "", &["manifest \"tools\"", "spec.tools[0].enabled", "is missing"]),
         ("tools.yaml", "riskClass: low", "riskClass: none", &["spec.tools[0].riskClass", "\"none\""]),
-        ("tools.yaml", "argv: [", "shell: true\n        argv: [", &["spec.tools[0].run.command.shell"]),
+        ("tools.yaml", "argv: [\"sh\"", "shell: true\n        argv: [\"sh\"", &["spec.tools[0].run.command.shell"]),
         ("tools.yaml", "argv: [\"sh\"", "argv: [7", &["spec.tools[0].run.command.argv[0]"]),
         ("tools.yaml", "seconds: 30,", "seconds: 0,", &["spec.tools[0].run.command.limits.seconds", "at least 1"]),
         ("tools.yaml", "seconds: 30,", "seconds: 1e10,", &["spec.tools[0].run.command.limits.seconds"]),
         ("tools.yaml", "command:", "kommand:", &["spec.tools[0].run"]),
-        ("tools.yaml", "artifact: artifact", "artifact: ../artifact", &["spec.tools[0].run.command.artifact"]),
     ];
     for (file, what, by, named) in cases {
         let good = std::fs::read_to_string(scene.files().join(file)).unwrap();

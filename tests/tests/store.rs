@@ -37,6 +37,29 @@ fn effect_at_most_once_when_an_older_store_is_restored() {
     assert_eq!(scene.effects().get("run-3"), Some(&1));
 }
 
+#[test]
+fn effect_at_most_once_when_the_store_is_lost() {
+    let scene = Scene::new();
+    scene.appending("0").runs(1);
+    assert_eq!(scene.finish(&[], LIMIT), 0, "{}", scene.logs());
+    let (store, aside) = (scene.out().join("store"), scene.path("aside"));
+    std::fs::rename(&store, &aside).unwrap();
+    for empty in [false, true] {
+        if empty {
+            std::fs::create_dir(&store).unwrap();
+            std::fs::write(store.join("authority.db"), "").unwrap();
+        }
+        assert_eq!(scene.finish(&[], LIMIT), 1, "{}", scene.logs());
+        assert!(scene.logs().contains("the store is gone"), "it says why: {}", scene.logs());
+    }
+    assert_eq!(scene.effects().get("run-1"), Some(&1), "{}", scene.logs());
+    // Put back, it knows what was done.
+    std::fs::remove_dir_all(&store).unwrap();
+    std::fs::rename(&aside, &store).unwrap();
+    assert_eq!(scene.finish(&[], LIMIT), 0, "{}", scene.logs());
+    scene.assert_invariants(1);
+}
+
 /// A file system of 256 MiB on the scene's out folder; unmounted with it. `None`, and said so, where mounting is not allowed.
 struct SmallDisk<'a>(&'a Scene);
 

@@ -47,6 +47,11 @@ impl Folder {
         self.0.join("store")
     }
 
+    /// The store's main file.
+    pub(crate) fn database(&self) -> PathBuf {
+        self.store().join("authority.db")
+    }
+
     pub(crate) fn engine(&self) -> PathBuf {
         self.0.join("engine")
     }

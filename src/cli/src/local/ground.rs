@@ -5,6 +5,7 @@ use crate::local::key;
 use crate::local::names::Names;
 use crate::local::references::Files;
 use crate::receipts;
+use anyhow::bail;
 use m87_api::local::Objects;
 use m87_authority::artifacts::Artifacts;
 use m87_authority::clock::{Clock, FrozenClock, SystemClock};
@@ -18,7 +19,8 @@ use m87_core::dossier::ClockSource;
 use m87_core::time::Timestamp;
 use m87_worker::exec::REPORT_GRACE;
 use m87_worker::executor::LocalExecutor;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +46,7 @@ impl Ground {
         status: Arc<dyn StatusSink>,
     ) -> anyhow::Result<Self> {
         let key_file = key_file.map_or_else(|| folder.key(), Path::to_owned);
+        refuse_a_lost_store(folder)?;
         let key = key::open(&key_file)?;
         receipts::write(&folder.public_key(), key.verifying_key().to_pem()?.as_bytes())?;
         let entropy: Arc<dyn Entropy> = match clock {
@@ -75,6 +78,26 @@ impl Ground {
         let clock = if clock.is_some() { ClockSource::Injected } else { ClockSource::System };
         Ok(Self { authority: Arc::new(authority), entropy, names, clock, tls })
     }
+}
+
+/// A new store begins with a new id, and so has no mark to be behind. Where there are traces of another it would do again
+/// what that one had done.
+fn refuse_a_lost_store(folder: &Folder) -> anyhow::Result<()> {
+    if fs::metadata(folder.database()).is_ok_and(|facts| facts.len() > 0) {
+        return Ok(());
+    }
+    let within = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_mark = |file: &PathBuf| file.extension().is_some_and(|extension| extension == "mark");
+    let trace = within(&folder.checkpoints()).next().or_else(|| within(&folder.keys()).find(is_mark));
+    if let Some(trace) = trace {
+        bail!(
+            "{}: the store is gone, and {} says that there was one; without it, what was done could be done again. \
+             Put it back, or name another folder with --out",
+            folder.database().display(),
+            trace.display()
+        );
+    }
+    Ok(())
 }
 
 /// The high-water mark is beside the signing key. Only a store whose id is derived from clock and key, and so is the same in
