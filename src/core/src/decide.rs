@@ -175,7 +175,12 @@ fn walk(dossier: &Dossier, evidence: &Evidence) -> Walk {
 }
 
 fn interruption(interrupted: &Interrupted) -> Check {
-    no(format!("{} at {}", interrupted.reason.name(), interrupted.at), "a run that is left to end by itself")
+    let would_pass = if interrupted.reason == Reason::IdempotencyKeyReused {
+        "an idempotencyKey that no other proposal or actor has used"
+    } else {
+        "a run that is left to end by itself"
+    };
+    no(format!("{} at {}", interrupted.reason.name(), interrupted.at), would_pass)
 }
 
 fn past_refusal() -> Check {

@@ -730,3 +730,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_reused_key_is_told_what_would_pass() {
+    let interrupted = Some(Interrupted { reason: Reason::IdempotencyKeyReused, at: at(9) });
+    let verdict = decide(&dossier(), &Evidence { interrupted, ..Evidence::default() });
+    assert_eq!((verdict.terminal, verdict.reason), (Terminal::Halt, Some(Reason::IdempotencyKeyReused)));
+    assert!(verdict.message.contains("would pass: an idempotencyKey"), "{}", verdict.message);
+}
