@@ -129,16 +129,14 @@ fn whoever_writes_without_end_is_ended_at_its_limit() {
         Bad("prints-a-gigabyte-of-errors", format!("{gigabyte} >&2"), &[], "FAILED", "ToolLimitExceeded"),
         Bad(
             "over-the-budget",
-            format!(r#"head -c 1048577 /dev/zero > "$M87_OUTPUT/artifact"; echo '{{"steps":1}}' > "$M87_USAGE""#),
+            r#"head -c 1048577 /dev/zero > "$M87_OUTPUT/artifact"; echo '{"steps":1}' > "$M87_USAGE""#.to_owned(),
             &[],
             "FAILED",
             "BudgetExceeded",
         ),
         Bad(
             "at-the-budget",
-            format!(
-                r#"head -c 1048575 /dev/zero | tr '\0' x > "$M87_OUTPUT/artifact"; echo >> "$M87_OUTPUT/artifact"; echo '{{"steps":20}}' > "$M87_USAGE""#
-            ),
+            r#"head -c 1048575 /dev/zero | tr '\0' x > "$M87_OUTPUT/artifact"; echo >> "$M87_OUTPUT/artifact"; echo '{"steps":20}' > "$M87_USAGE""#.to_owned(),
             &[],
             "COMPLETE",
             "",
