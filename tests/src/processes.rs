@@ -10,23 +10,43 @@ pub struct Process {
     pub arguments: Vec<String>,
 }
 
-/// Every process that mentions the scene's folder in its arguments, environment or working folder.
+/// Every process that mentions the scene's folder in its arguments, environment or working folder, and all that descend from
+/// one: a shim mentions nothing.
 pub fn of_scene(folder: &Path) -> Vec<Process> {
     let needle = folder.to_str().unwrap();
-    let mut found = Vec::new();
+    let own = i32::try_from(std::process::id()).unwrap();
+    let (mut found, mut others) = (Vec::new(), Vec::new());
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()) else { continue };
+        if pid == own {
+            continue;
+        }
         let read = |what: &str| std::fs::read(entry.path().join(what)).unwrap_or_default();
         let arguments = read("cmdline");
         let folder = std::fs::read_link(entry.path().join("cwd")).unwrap_or_default();
         let mentions = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(needle);
-        if mentions(&arguments) || mentions(&read("environ")) || folder.to_string_lossy().contains(needle) {
-            let arguments = arguments.split(|byte| *byte == 0).map(|part| String::from_utf8_lossy(part).into_owned());
-            found.push(Process { pid, arguments: arguments.filter(|part| !part.is_empty()).collect() });
-        }
+        let is_of_scene =
+            mentions(&arguments) || mentions(&read("environ")) || folder.to_string_lossy().contains(needle);
+        let arguments = arguments.split(|byte| *byte == 0).map(|part| String::from_utf8_lossy(part).into_owned());
+        let process = Process { pid, arguments: arguments.filter(|part| !part.is_empty()).collect() };
+        if is_of_scene { found.push(process) } else { others.push((parent(&read("stat")), process)) }
     }
-    found.retain(|process| process.pid != i32::try_from(std::process::id()).unwrap());
-    found
+    loop {
+        let is_child =
+            |parent: &Option<i32>| parent.is_some_and(|parent| found.iter().any(|known| known.pid == parent));
+        let (children, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(|(parent, _)| is_child(parent));
+        if children.is_empty() {
+            return found;
+        }
+        found.extend(children.into_iter().map(|(_, child)| child));
+        others = rest;
+    }
+}
+
+/// The parent in a `/proc/PID/stat`; the name before it may hold anything, also parentheses.
+fn parent(stat: &[u8]) -> Option<i32> {
+    let stat = String::from_utf8_lossy(stat);
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// What a process of m87 is there for.

@@ -35,6 +35,32 @@ fn effect_at_most_once_when_an_older_store_is_restored() {
     scene.write("runs.yaml", &m87_tests::scene::run("run-3"));
     assert_eq!(scene.finish(&[], LIMIT), 0, "{}", scene.logs());
     assert_eq!(scene.effects().get("run-3"), Some(&1));
+    // The receipt of the history that was left is still true by itself, and is not in the log that there is now.
+    let [receipts, log] = ["receipts", "log"].map(|name| scene.out().join(name).to_str().unwrap().to_owned());
+    let verified = scene.output(&["receipt", "verify", &receipts, &log, "--key", &scene.public_key()]);
+    let text = String::from_utf8_lossy(&verified.stdout);
+    let failed: Vec<_> = text.lines().filter(|line| line.starts_with("FAILED")).collect();
+    assert!(!verified.status.success() && failed.len() == 1 && failed[0].contains("run-2.json"), "{text}");
+}
+
+#[test]
+fn a_signing_key_is_never_silently_replaced() {
+    let scene = Scene::new();
+    scene.appending("0").runs(1);
+    assert_eq!(scene.finish(&[], LIMIT), 0, "{}", scene.logs());
+    let (key, aside) = (scene.out().join("keys/signing.pem"), scene.path("signing.pem"));
+    std::fs::rename(&key, &aside).unwrap();
+    assert_eq!(scene.finish(&[], LIMIT), 1, "{}", scene.logs());
+    assert!(scene.logs().contains("the signing key is gone"), "{}", scene.logs());
+    std::fs::rename(&aside, &key).unwrap();
+    let (other, elsewhere, files) = (scene.path("other.pem"), scene.path("elsewhere"), scene.files());
+    let [other_key, elsewhere, files] = [&other, &elsewhere, &files].map(|path| path.to_str().unwrap());
+    assert!(scene.output(&["run", "-f", files, "--out", elsewhere, "--key", other_key]).status.success());
+    assert_eq!(scene.finish(&["--key", other.to_str().unwrap()], LIMIT), 1, "{}", scene.logs());
+    assert!(scene.logs().contains("another key signs in this folder"), "{}", scene.logs());
+    assert_eq!(scene.finish(&[], LIMIT), 0, "{}", scene.logs());
+    assert_eq!(scene.outcomes()[0].terminal, "COMPLETE");
+    scene.assert_receipts_verify();
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub struct GovernedRunSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub idempotency_key: Option<String>,
-    /// Seconds from the start of the process to the end of patience; 3600 if absent.
+    /// Seconds from the run's opening to the end of patience; 3600 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 604_800))]
     pub deadline_seconds: Option<i64>,

@@ -152,7 +152,7 @@ mod tests {
     use std::sync::Arc;
 
     fn run() -> Run {
-        let mut row = Row::open(3600);
+        let mut row = Row::open(crate::clock::Wall(3_600_000));
         let evidence = fixtures::evidence();
         (row.evidence.proposed, row.evidence.validated) = (evidence.proposed, evidence.validated);
         Run { dossier: Arc::new(fixtures::dossier()), row }

@@ -1,6 +1,6 @@
 //! What can happen to a run. Events carry facts that the shell has looked up; [`crate::step`] judges them.
 
-use crate::clock::{Now, Wall};
+use crate::clock::Now;
 use crate::executor::{AttemptKind, Handle};
 use crate::row::{Ending, Sealed, Start, StoredArtifact};
 use m87_core::evidence::{ExecutionReport, Promoted, Proposed, Refusal, Validated, ValidationReport};
@@ -10,7 +10,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// The engine will be asked to start an instance.
-    Start(Start, Wall),
+    Start(Start),
     /// An instance has begun and says whose it is.
     Claim(ClaimEvent),
     /// The engine that answers now has this id.

@@ -29,10 +29,8 @@ pub struct Row {
     pub state: State,
     /// What is recorded, each once.
     pub evidence: Evidence,
-    /// Seconds from the first start of an instance until the run is ended from outside.
-    pub deadline_seconds: i64,
-    /// When that is; `None` before the first start.
-    pub deadline: Option<Wall>,
+    /// When the run is ended from outside. It counts from opening: an engine that never answers holds nobody for ever.
+    pub deadline: Wall,
     /// Every attempt to run the tool, in order; at most the last one holds.
     pub attempts: Vec<Attempt>,
     /// The artifact as the store has it.
@@ -197,12 +195,11 @@ pub struct Sealed {
 
 impl Row {
     /// A run that was just opened.
-    pub fn open(deadline_seconds: i64) -> Self {
+    pub fn open(deadline: Wall) -> Self {
         Self {
             state: State::Open(None),
             evidence: Evidence::default(),
-            deadline_seconds,
-            deadline: None,
+            deadline,
             attempts: Vec::new(),
             artifact: None,
             validations: Vec::new(),

@@ -11,7 +11,6 @@ mod tests;
 use crate::client::Denial;
 use crate::event::{ClaimEvent, Event};
 use crate::row::{Claim, Row, Run, Start, State};
-use std::time::Duration;
 
 /// What follows from an event.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,7 +39,7 @@ const CLAIMED_AT: &str = "Propose";
 pub fn step(run: &Run, event: &Event) -> Step {
     let row = &run.row;
     match event {
-        Event::Start(start, wall) => self::start(row, start, *wall),
+        Event::Start(start) => self::start(row, start),
         Event::Claim(claim) => self::claim(row, claim),
         Event::Engine(id) => engine(row, id),
         Event::Proposed(record) => lanes::proposed(run, record),
@@ -64,15 +63,11 @@ pub fn step(run: &Run, event: &Event) -> Step {
 
 const ENDED: Step = Step::Refuse(Denial::Sealed, "the run has ended");
 
-fn start(row: &Row, start: &Start, wall: crate::clock::Wall) -> Step {
+fn start(row: &Row, start: &Start) -> Step {
     match &row.state {
         // Asked again because no answer came: with the same nonce, whichever instance claims first is the run's.
         State::Open(Some(before)) if before == start => Step::Unchanged,
-        State::Open(_) => Step::change(row, |row| {
-            row.state = State::Open(Some(start.clone()));
-            let seconds = u64::try_from(row.deadline_seconds).unwrap_or(0);
-            row.deadline.get_or_insert(wall.plus(Duration::from_secs(seconds)));
-        }),
+        State::Open(_) => Step::change(row, |row| row.state = State::Open(Some(start.clone()))),
         State::Claimed(_) | State::Contracted(..) | State::Dispatched(..) => {
             Step::Refuse(Denial::OutOfOrder, "the run has its instance already")
         }

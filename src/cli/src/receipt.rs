@@ -9,7 +9,7 @@ use crate::receipts;
 use crate::say::{put, say};
 use m87_core::decide::decide;
 use m87_core::explain::explain;
-use m87_core::receipt::{Bundle, Statement};
+use m87_core::receipt::Bundle;
 use m87_core::sign::VerifyingKey;
 use std::path::{Path, PathBuf};
 
@@ -35,6 +35,7 @@ fn list(out: &Path, output: Output) -> anyhow::Result<Exit> {
                     "uid": bundle.dossier.run.uid,
                     "terminal": verdict.terminal.name(),
                     "reason": verdict.reason.map(m87_core::reason::Reason::name),
+                    "receipt": receipts::unverified(bundle).and_then(|receipt| Ok(receipt.hash()?)).ok(),
                     "logIndex": bundle.inclusion.index,
                     "bundle": file,
                 })
@@ -43,19 +44,20 @@ fn list(out: &Path, output: Output) -> anyhow::Result<Exit> {
         say!("{}", serde_json::to_string_pretty(&serde_json::json!({"receipts": rows}))?);
         return Ok(Exit::AsAsked);
     }
-    say!("{:<16}  {:<32}  {:<15}  REASON", "NAMESPACE", "RUN", "TERMINAL");
+    say!("{:<16}  {:<32}  {:<15}  {:<20}  RECEIPT", "NAMESPACE", "RUN", "TERMINAL", "REASON");
     for (_, bundle) in &bundles {
         let verdict = decide(&bundle.dossier, &bundle.evidence);
         let reason = verdict.reason.map_or("", m87_core::reason::Reason::name);
         let (namespace, run) = (&bundle.dossier.namespace.name, &bundle.dossier.run.name);
-        say!("{namespace:<16}  {run:<32}  {:<15}  {reason}", verdict.terminal.name());
+        let hash = receipts::unverified(bundle)?.hash()?;
+        say!("{namespace:<16}  {run:<32}  {:<15}  {reason:<20}  {hash}", verdict.terminal.name());
     }
     Ok(Exit::AsAsked)
 }
 
 fn show(run: &str, out: &Path, output: Output) -> anyhow::Result<Exit> {
     let (file, bundle) = find(run, out)?;
-    let receipt = receipt(&bundle)?;
+    let receipt = receipts::unverified(&bundle)?;
     match output {
         Output::Json => say!("{}", serde_json::to_string_pretty(&receipt)?),
         Output::Table => {
@@ -74,6 +76,10 @@ fn show(run: &str, out: &Path, output: Output) -> anyhow::Result<Exit> {
             if let Some(report) = said.filter(|report| !report.output.is_empty()) {
                 report.output.lines().for_each(|line| say!("tool said: {}", printable(line)));
             }
+            let checked = bundle.evidence.verified.as_ref().and_then(|verified| verified.validation.as_ref());
+            if let Some(report) = checked.filter(|report| !report.output.is_empty()) {
+                report.output.lines().for_each(|line| say!("validation said: {}", printable(line)));
+            }
             say!("receipt {}", receipt.hash()?);
             say!("bundle {}", file.display());
         }
@@ -81,19 +87,15 @@ fn show(run: &str, out: &Path, output: Output) -> anyhow::Result<Exit> {
     Ok(Exit::AsAsked)
 }
 
-/// The receipt in a bundle, unverified.
-fn receipt(bundle: &Bundle) -> anyhow::Result<m87_core::receipt::Receipt> {
-    let key = VerifyingKey::from_hex(&bundle.public_key)?;
-    let payload = bundle.envelope.open(m87_core::receipt::PAYLOAD_TYPE, &key)?;
-    let statement: Statement = m87_core::json::from_canonical(&payload)?;
-    Ok(statement.predicate)
-}
-
-/// The latest bundle of a run, named as NAME or NAMESPACE/NAME.
+/// The latest bundle of a run, named as NAME or NAMESPACE/NAME, or the one of a receipt's hash.
 pub(crate) fn find(run: &str, out: &Path) -> anyhow::Result<(PathBuf, Bundle)> {
     let (namespace, name) = run.split_once('/').unwrap_or(("default", run));
     let receipts = Folder::at(out)?.receipts();
-    let all = receipts::all(&receipts)?;
+    let mut all = receipts::all(&receipts)?;
+    let is_named = |bundle: &Bundle| Ok::<_, anyhow::Error>(receipts::unverified(bundle)?.hash()? == run);
+    if let Some(place) = all.iter().position(|(_, bundle)| is_named(bundle).unwrap_or(false)) {
+        return Ok(all.swap_remove(place));
+    }
     let of_run = all
         .into_iter()
         .filter(|(_, bundle)| bundle.dossier.namespace.name == namespace && bundle.dossier.run.name == name);

@@ -5,7 +5,7 @@ use anyhow::Context;
 use m87_core::dossier::Dossier;
 use m87_core::json::{Document, JsonError, from_canonical, read_document, to_canonical};
 use m87_core::log::{CHECKPOINT_TYPE, Checkpoint, Event, Log, LogEntry, closure};
-use m87_core::receipt::{self, Bundle};
+use m87_core::receipt::{self, Bundle, Receipt, Statement};
 use m87_core::sign::{Envelope, VerifyingKey};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -77,18 +77,19 @@ impl LogFile {
             ));
         }
         let open = closure(&self.entries).map_err(|error| error.to_string())?;
-        let missing: Vec<&str> = self
+        let sealed: BTreeSet<String> = self
             .entries
             .iter()
             .filter_map(|entry| match &entry.event {
-                Event::Sealed { receipt_hash } if !present.contains(receipt_hash) => Some(receipt_hash.as_str()),
-                Event::Sealed { .. } | Event::Opened { .. } => None,
+                Event::Sealed { receipt_hash } => Some(receipt_hash.clone()),
+                Event::Opened { .. } => None,
             })
             .collect();
+        let missing: Vec<&str> = sealed.difference(present).map(String::as_str).collect();
         match missing.as_slice() {
             [] => {
                 let line = format!("{} entries, no receipt is missing, {} runs are open", log.size(), open.len());
-                Ok((line, Known { key: own, checkpoint, log }))
+                Ok((line, Known { key: own, checkpoint, log, sealed }))
             }
             missing => Err(format!("{} receipts are missing: {}", missing.len(), missing.join(", "))),
         }
@@ -100,9 +101,18 @@ struct Known {
     key: VerifyingKey,
     checkpoint: Checkpoint,
     log: Log,
+    /// The hashes of the receipts that it has.
+    sealed: BTreeSet<String>,
 }
 
 impl Known {
+    /// Whether a receipt of this log's namespace is missing in it: it was sealed in another history, which a store that was
+    /// restored has left.
+    fn lacks(&self, receipt: &Receipt, hash: &str) -> bool {
+        let of = (self.checkpoint.cluster_uid.as_str(), self.checkpoint.namespace_uid.as_str());
+        of == (receipt.cluster_uid.as_str(), receipt.namespace.uid.as_str()) && !self.sealed.contains(hash)
+    }
+
     /// Whether the log still begins with what a checkpoint has; `None` if that is another log's, or signed by another key.
     fn begins_with(&self, held: &Envelope) -> Option<Result<String, String>> {
         let held = Checkpoint::open(held, &self.key).ok()?;
@@ -120,30 +130,35 @@ impl Known {
     }
 }
 
-/// The longest run's name, in bytes, that is a file's name as it stands; with a uid and an ending it must stay below 255.
-const PLAIN_NAME: usize = 200;
+/// The longest run's name, in bytes, that is a file's name as it stands; with a hash and an ending it must stay below 255.
+const PLAIN_NAME: usize = 180;
 
-/// Where a run's bundle is, and whether it is there. A later run of the same name gets its uid into the file's name, and so
-/// does a run whose name is too long for a file's.
-pub(crate) fn bundle_file(receipts: &Path, dossier: &Dossier) -> (PathBuf, bool) {
+/// Where a run's bundle is, and whether it is there. Another receipt of the same name gets its hash into the file's name, and so
+/// does a run whose name is too long for a file's: nothing that was written is ever replaced.
+pub(crate) fn bundle_file(receipts: &Path, dossier: &Dossier, receipt_hash: &str) -> (PathBuf, bool) {
     let folder = receipts.join(&dossier.namespace.name);
-    let run = &dossier.run;
-    let of = |file: &Path| read(file).ok().map(|bundle| bundle.dossier.run.uid);
-    let with_uid = || {
-        let name: String = run.name.chars().take(PLAIN_NAME).collect();
-        let own = folder.join(format!("{name}.{}.json", run.uid));
-        let is_there = of(&own).is_some();
-        (own, is_there)
-    };
-    if run.name.len() > PLAIN_NAME {
-        return with_uid();
+    let name = &dossier.run.name;
+    let held = |file: &Path| read(file).and_then(|bundle| Ok(unverified(&bundle)?.hash()?)).ok();
+    if name.len() <= PLAIN_NAME {
+        let plain = folder.join(format!("{name}.json"));
+        match held(&plain) {
+            Some(hash) if hash == receipt_hash => return (plain, true),
+            Some(_) => {}
+            None => return (plain, false),
+        }
     }
-    let first = folder.join(format!("{}.json", run.name));
-    match of(&first) {
-        Some(uid) if uid != run.uid => with_uid(),
-        Some(_) => (first, true),
-        None => (first, false),
-    }
+    let name: String = name.chars().take(PLAIN_NAME).collect();
+    let own = folder.join(format!("{name}.{receipt_hash}.json"));
+    let is_there = held(&own).is_some_and(|hash| hash == receipt_hash);
+    (own, is_there)
+}
+
+/// The receipt in a bundle, unverified.
+pub(crate) fn unverified(bundle: &Bundle) -> anyhow::Result<Receipt> {
+    let key = VerifyingKey::from_hex(&bundle.public_key)?;
+    let payload = bundle.envelope.open(receipt::PAYLOAD_TYPE, &key)?;
+    let statement: Statement = from_canonical(&payload)?;
+    Ok(statement.predicate)
 }
 
 /// Reads a bundle without judging it.
@@ -202,9 +217,10 @@ pub(crate) struct Checked {
 }
 
 /// Verifies bundles, logs, and checkpoints that somebody kept. A log fails if a receipt that it has is not among the bundles that
-/// are named with it; a checkpoint, if no log that is named with it begins with what it has.
+/// are named with it; a bundle, if it is not in the log of its namespace that is named with it; a checkpoint, if no such log begins
+/// with what it has.
 pub(crate) fn verify(paths: &[PathBuf], key: Option<&VerifyingKey>) -> anyhow::Result<Vec<Checked>> {
-    let (mut checked, mut logs, mut held, mut present) = (Vec::new(), Vec::new(), Vec::new(), BTreeSet::new());
+    let (mut bundles, mut logs, mut held, mut present) = (Vec::new(), Vec::new(), Vec::new(), BTreeSet::new());
     for path in paths {
         let files = files(path)?;
         anyhow::ensure!(!files.is_empty(), "{}: holds no *.json", path.display());
@@ -214,16 +230,14 @@ pub(crate) fn verify(paths: &[PathBuf], key: Option<&VerifyingKey>) -> anyhow::R
                 Says::Log => logs.push((file, bytes)),
                 Says::Checkpoint => held.push((file, bytes)),
                 Says::Other => {
-                    let outcome = bundle(&bytes, key).map(|(hash, line)| {
-                        present.insert(hash);
-                        line
-                    });
-                    checked.push(Checked { file, outcome });
+                    let outcome = bundle(&bytes, key);
+                    present.extend(outcome.iter().map(|(_, hash)| hash.clone()));
+                    bundles.push((file, outcome));
                 }
             }
         }
     }
-    let mut known = Vec::new();
+    let (mut known, mut of_logs) = (Vec::new(), Vec::new());
     for (file, bytes) in logs {
         let outcome = match read_document::<LogFile>(&bytes) {
             Ok(log) => log.check(key, &present).map_err(|problem| vec![format!("the log: {problem}")]),
@@ -233,8 +247,17 @@ pub(crate) fn verify(paths: &[PathBuf], key: Option<&VerifyingKey>) -> anyhow::R
             known.push(log);
             line
         });
-        checked.push(Checked { file, outcome });
+        of_logs.push(Checked { file, outcome });
     }
+    let of_bundles = bundles.into_iter().map(|(file, outcome)| {
+        let outcome = outcome.and_then(|(receipt, hash)| match known.iter().any(|log| log.lacks(&receipt, &hash)) {
+            true => Err(vec!["not so: it is in the log of its namespace that is named with it".to_owned()]),
+            false => Ok(line(&receipt, &hash)),
+        });
+        Checked { file, outcome }
+    });
+    let mut checked: Vec<Checked> = of_bundles.collect();
+    checked.extend(of_logs);
     for (file, bytes) in held {
         let outcome = checkpoint(&bytes, &known).map_err(|problem| vec![format!("the checkpoint: {problem}")]);
         checked.push(Checked { file, outcome });
@@ -268,19 +291,19 @@ fn says(bytes: &[u8]) -> Says {
     }
 }
 
-/// The hash of the receipt in a bundle that holds, and a line about it; or what does not hold.
-fn bundle(bytes: &[u8], key: Option<&VerifyingKey>) -> Result<(String, String), Vec<String>> {
+/// The receipt in a bundle that holds, with its hash; or what does not hold.
+fn bundle(bytes: &[u8], key: Option<&VerifyingKey>) -> Result<(Receipt, String), Vec<String>> {
     let verification = receipt::verify(bytes, key);
-    match verification.receipt.as_ref().filter(|_| verification.passed()) {
-        Some(receipt) => {
-            let hash = receipt.hash().map_err(|error| vec![error.to_string()])?;
-            let reason = receipt.reason.map_or(String::new(), |reason| format!(" {}", reason.name()));
-            let line = format!("{}: {}{reason}, receipt {hash}", receipt.run.name, receipt.terminal.name());
-            Ok((hash, line))
-        }
-        None => {
-            let failed = verification.checks.iter().filter(|check| !check.passed);
-            Err(failed.map(|check| format!("not so: {}: {}", check.name, check.detail)).collect())
-        }
+    if !verification.passed() {
+        let failed = verification.checks.iter().filter(|check| !check.passed);
+        return Err(failed.map(|check| format!("not so: {}: {}", check.name, check.detail)).collect());
     }
+    let receipt = verification.receipt.ok_or_else(|| vec!["it holds no receipt".to_owned()])?;
+    let hash = receipt.hash().map_err(|error| vec![error.to_string()])?;
+    Ok((receipt, hash))
+}
+
+fn line(receipt: &Receipt, hash: &str) -> String {
+    let reason = receipt.reason.map_or(String::new(), |reason| format!(" {}", reason.name()));
+    format!("{}: {}{reason}, receipt {hash}", receipt.run.name, receipt.terminal.name())
 }

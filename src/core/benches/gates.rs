@@ -44,6 +44,17 @@ fn gates(c: &mut Criterion) {
     assert!(all());
     c.bench_function("four gates, 10,000 tools, 1,000 rules", |b| b.iter(|| black_box(all())));
 
+    let case = Case::new(&proposal, &actor, true, Some(&rules), Some(&tools));
+    c.bench_function("looking the case up", |b| {
+        b.iter(|| black_box(Case::new(&proposal, &actor, true, Some(&rules), Some(&tools))));
+    });
+    c.bench_function("evaluate_constraints", |b| b.iter(|| black_box(judge_constraints(&case))));
+    c.bench_function("tool_in_manifest", |b| b.iter(|| black_box(judge_manifest(&case))));
+    c.bench_function("budget_exceeded_or_error", |b| {
+        b.iter(|| black_box(judge_budget(Some(&rules.effective.autonomy_budget), &evidence)));
+    });
+    c.bench_function("artifact_verified", |b| b.iter(|| black_box(judge_artifact(&evidence))));
+
     let mut times: Vec<_> = (0..200_000)
         .map(|_| {
             let started = Instant::now();

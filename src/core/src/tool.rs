@@ -93,8 +93,8 @@ pub struct Command {
     /// Program and arguments; nothing of the proposal is ever put in here.
     #[schemars(length(min = 1, max = 64), inner(length(max = 65_536)))]
     pub argv: Vec<String>,
-    /// The artifact's file name inside the output folder.
-    #[schemars(length(min = 1, max = 128))]
+    /// The artifact's file name inside the output folder: letters, digits, `.`, `_` and `-`, not beginning with a dot.
+    #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$"))]
     pub artifact: String,
     /// What the operating system allows it.
     pub limits: CommandLimits,

@@ -35,7 +35,7 @@ pub struct RunRequest {
     pub policy: String,
     /// The manifest's name.
     pub manifest: String,
-    /// Seconds from the start of the instance until the run is ended from outside.
+    /// Seconds from now until the run is ended from outside.
     pub deadline_seconds: i64,
 }
 
@@ -61,7 +61,8 @@ impl Driver {
         let dossier = self.snapshot(request, &proposal_hash).await?;
         let uid = dossier.run.uid.clone();
         let entry = LogEntry::opened(&uid, &proposal_hash);
-        let run = Run { dossier: Arc::new(dossier), row: Row::open(request.deadline_seconds) };
+        let patience = Duration::from_secs(u64::try_from(request.deadline_seconds).unwrap_or(0));
+        let run = Run { dossier: Arc::new(dossier), row: Row::open(authority.now().wall.plus(patience)) };
         let opening = Opening {
             epoch: authority.epoch(),
             run: &run,

@@ -105,8 +105,7 @@ impl Driver {
                 Start { engine_id: engine_id.clone(), definition, nonce }
             }
         };
-        let wall = authority.now().wall;
-        authority.apply(uid, |_| Event::Start(start.clone(), wall)).await?;
+        authority.apply(uid, |_| Event::Start(start.clone())).await?;
         match self.inner.engine.start(definition, &format!("{uid}.{}", start.nonce)).await {
             Ok(instance_key) => {
                 tracing::debug!(run = %uid, instance_key, "started");

@@ -37,7 +37,7 @@ enum Hand {
 /// Decides about a run. `engine` is who answered last; `None` if none has since the authority started, and then no instance is
 /// taken for lost.
 fn look(row: &Row, wall: Wall, engine: Option<&str>, hand: Hand) -> Look {
-    let is_late = row.deadline.is_some_and(|deadline| wall > deadline);
+    let is_late = wall > row.deadline;
     let is_lost = |id: &str| engine.is_some_and(|engine| engine != id);
     match &row.state {
         State::Sealed(..) => Look::Leave,
@@ -153,7 +153,7 @@ mod tests {
     use crate::row::{Claim, Contract, Definition, Dispatch, Start};
 
     fn row(state: State) -> Row {
-        Row { state, deadline: Some(Wall(100)), ..Row::open(1) }
+        Row { state, ..Row::open(Wall(100)) }
     }
 
     fn claim() -> Claim {

@@ -20,7 +20,7 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(120);
 
 fn open() -> Run {
-    Run { dossier: Arc::new(fixtures::dossier()), row: Row::open(3600) }
+    Run { dossier: Arc::new(fixtures::dossier()), row: Row::open(Wall(3_600_000)) }
 }
 
 fn now(seconds: i64) -> Now {
@@ -86,7 +86,7 @@ fn passed() -> ValidationReport {
 fn next(run: &Run, seconds: i64) -> Event {
     let row = &run.row;
     match &row.state {
-        State::Open(None) => Event::Start(start(1), Wall(seconds * 1000)),
+        State::Open(None) => Event::Start(start(1)),
         State::Open(Some(start)) => claim(start.engine_id.as_bytes()[7] - b'0', 1),
         State::Claimed(_) if row.evidence.proposed.is_none() => Event::Proposed(good().proposed.unwrap()),
         State::Claimed(_) if row.evidence.validated.is_none() => Event::Validated(good().validated.unwrap()),
@@ -142,7 +142,7 @@ enum Op {
 
 fn op() -> impl Strategy<Value = Op> {
     let stray = prop_oneof![
-        (1..3_u8).prop_map(|engine| Event::Start(start(engine), Wall(0))),
+        (1..3_u8).prop_map(|engine| Event::Start(start(engine))),
         (1..3_u8, 1..3_i64).prop_map(|(engine, instance)| claim(engine, instance)),
         (1..3_u8).prop_map(|engine| Event::Engine(format!("engine-{engine}"))),
         Just(Event::Proposed(good().proposed.unwrap())),

@@ -23,7 +23,7 @@ fn run(name: &str, key: &str) -> Run {
     dossier.run.name = name.to_owned();
     dossier.run.uid = format!("uid-of-{name}");
     dossier.run.idempotency_key = key.to_owned();
-    Run { dossier: Arc::new(dossier), row: Row::open(60) }
+    Run { dossier: Arc::new(dossier), row: Row::open(Wall(60_000)) }
 }
 
 async fn insert(store: &SqliteStore, run: &Run, proposal: &str) -> Result<Opened, StoreError> {
@@ -37,7 +37,7 @@ async fn insert(store: &SqliteStore, run: &Run, proposal: &str) -> Result<Opened
 fn started(run: &Run) -> Row {
     let start =
         Start { engine_id: "e".to_owned(), definition: Definition { key: 1, version: 1 }, nonce: "n".to_owned() };
-    match step(run, &Event::Start(start, Wall(0))) {
+    match step(run, &Event::Start(start)) {
         Step::To(row) => *row,
         other => panic!("{other:?}"),
     }

@@ -38,7 +38,7 @@ impl Export {
         let receipt_hash = sealed.receipt_hash.clone();
         let _writing = self.writing.lock().await;
         let dossier = &loaded.run.dossier;
-        let (file, is_there) = receipts::bundle_file(&self.folder.receipts(), dossier);
+        let (file, is_there) = receipts::bundle_file(&self.folder.receipts(), dossier, &receipt_hash);
         if !is_there {
             let bundle: Bundle = self.authority.bundle(uid).await?;
             receipts::write(&file, &bundle.to_bytes()?)?;

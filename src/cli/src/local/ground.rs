@@ -5,7 +5,7 @@ use crate::local::key;
 use crate::local::names::Names;
 use crate::local::references::Files;
 use crate::receipts;
-use anyhow::bail;
+use anyhow::{Context, bail};
 use m87_api::local::Objects;
 use m87_authority::artifacts::Artifacts;
 use m87_authority::clock::{Clock, FrozenClock, SystemClock};
@@ -47,8 +47,9 @@ impl Ground {
     ) -> anyhow::Result<Self> {
         let key_file = key_file.map_or_else(|| folder.key(), Path::to_owned);
         refuse_a_lost_store(folder)?;
+        refuse_a_lost_key(folder, &key_file)?;
         let key = key::open(&key_file)?;
-        receipts::write(&folder.public_key(), key.verifying_key().to_pem()?.as_bytes())?;
+        keep_to_one_signer(folder, &key.verifying_key().to_pem()?)?;
         let entropy: Arc<dyn Entropy> = match clock {
             Some(clock) => Arc::new(DerivedEntropy { clock, key_id: key.key_id() }),
             None => Arc::new(SystemEntropy),
@@ -77,6 +78,32 @@ impl Ground {
         let authority = Authority::open(Arc::new(store), artifacts, world, key, options, &EachStart).await?;
         let clock = if clock.is_some() { ClockSource::Injected } else { ClockSource::System };
         Ok(Self { authority: Arc::new(authority), entropy, names, clock, tls })
+    }
+}
+
+/// A key that had signed here is never silently replaced: nobody would trust what the new one signs.
+fn refuse_a_lost_key(folder: &Folder, key_file: &Path) -> anyhow::Result<()> {
+    let public = folder.public_key();
+    anyhow::ensure!(
+        key_file.exists() || !public.exists(),
+        "{}: the signing key is gone, and {} says that it signed here; put it back, or use another folder with --out",
+        key_file.display(),
+        public.display()
+    );
+    Ok(())
+}
+
+/// Writes down who signs in this folder, once; another signer is refused.
+fn keep_to_one_signer(folder: &Folder, pem: &str) -> anyhow::Result<()> {
+    let public = folder.public_key();
+    match std::fs::read(&public) {
+        Ok(known) if known == pem.as_bytes() => Ok(()),
+        Ok(_) => anyhow::bail!(
+            "{}: another key signs in this folder; name it with --key, or use another folder with --out",
+            public.display()
+        ),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => receipts::write(&public, pem.as_bytes()),
+        Err(error) => Err(error).with_context(|| public.display().to_string()),
     }
 }
 

@@ -95,7 +95,7 @@ pub struct Clauses {
 
 impl Clauses {
     pub(crate) fn of(gate: Gate) -> Self {
-        Self { gate, clauses: Vec::with_capacity(10) }
+        Self { gate, clauses: Vec::with_capacity(12) }
     }
 
     pub(crate) fn require(mut self, name: &'static str, reason: Reason, check: Check) -> Self {
