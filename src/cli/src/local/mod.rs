@@ -33,6 +33,9 @@ use tokio_util::sync::CancellationToken;
 /// Seconds of patience with a run that names none.
 const DEADLINE_SECONDS: i64 = 3600;
 
+/// How many runs are open at one time: looking after more costs them all more than it helps.
+const AT_ONCE: usize = 32;
+
 /// Whoever has more errors than this reads the first ones first.
 const SHOWN_ERRORS: usize = 50;
 
@@ -95,6 +98,10 @@ async fn drive(
     let (mut told, mut left) = (Vec::new(), Vec::new());
     let mut waiting = JoinSet::new();
     for (key, run) in &objects.runs {
+        while waiting.len() >= AT_ONCE {
+            let Some(one) = waiting.join_next().await else { break };
+            sort(one?, &mut told, &mut left)?;
+        }
         let opened = match session.driver.open(&request(session, key, run, &actor)?).await {
             Ok(opened) => opened,
             Err(DriverError::Stopped) => {
