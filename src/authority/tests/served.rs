@@ -357,6 +357,10 @@ async fn end(served: Served) {
     while SqliteStore::open(&store, "x", &Headroom { bytes: 0, reserve_bytes: 0 }).await.is_err() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    // The last connection to close takes the log into the database; until then the files are still being changed.
+    while store.join("authority.db-wal").exists() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
