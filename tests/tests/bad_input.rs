@@ -337,6 +337,7 @@ fn a_process_that_is_not_proved_starts_nothing() {
         );
         scene.write("runs.yaml", &run(name));
         assert_refused(&scene, name, "HALT", "ProcessNotProved");
+        assert!(scene.logs().contains("its process is not proved"), "{name}: {}", scene.logs());
         assert_eq!(scene.receipt(name)["process"]["instance"], serde_json::Value::Null, "{name}");
     }
     scene.write(

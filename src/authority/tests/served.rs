@@ -31,9 +31,11 @@ use m87_core::sign::SigningKey;
 use m87_core::tool::ManifestSpec;
 use m87_zeebe::{DefinitionKey, ElementKey, Error, InstanceKey, JobKey, Outcome};
 use serde_json::json;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tokio_util::sync::CancellationToken;
 
 #[derive(Default)]
@@ -349,6 +351,16 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// Names, sizes and times of a folder's files.
+fn state_of(folder: &Path) -> BTreeMap<OsString, (u64, SystemTime)> {
+    let files = std::fs::read_dir(folder).unwrap().flatten();
+    let state = files.filter_map(|file| {
+        let facts = file.metadata().ok()?;
+        Some((file.file_name(), (facts.len(), facts.modified().unwrap())))
+    });
+    state.collect()
+}
+
 async fn end(served: Served) {
     served.stop.cancel();
     let store = served.folder.join("store");
@@ -357,9 +369,15 @@ async fn end(served: Served) {
     while SqliteStore::open(&store, "x", &Headroom { bytes: 0, reserve_bytes: 0 }).await.is_err() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // The last connection to close takes the log into the database; until then the files are still being changed.
-    while store.join("authority.db-wal").exists() {
-        tokio::time::sleep(Duration::from_millis(20)).await;
+    // Connections close behind its back: a copy is made of files that have come to rest.
+    let mut before = state_of(&store);
+    loop {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let now = state_of(&store);
+        if now == before {
+            return;
+        }
+        before = now;
     }
 }
 

@@ -53,6 +53,15 @@ pub(crate) fn run(arguments: &BpmnArguments) -> anyhow::Result<Exit> {
     }
 }
 
+/// What refuses a process, in one line; `None` if nothing does.
+pub(crate) fn refusal(bpmn: &str) -> Option<String> {
+    let definitions = match parse(bpmn.as_bytes()) {
+        Ok(definitions) => definitions,
+        Err(error) => return Some(error.to_string()),
+    };
+    prove(&definitions).err().map(|counterexample| counterexample.to_string())
+}
+
 fn draw(file: Option<&Path>, definitions: &Definitions, path: &[String]) -> anyhow::Result<()> {
     let Some(file) = file else { return Ok(()) };
     std::fs::write(file, svg::draw(definitions, path)).with_context(|| file.display().to_string())

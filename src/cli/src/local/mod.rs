@@ -13,13 +13,14 @@ pub(crate) mod report;
 mod session;
 
 use crate::args::{Output, RunArguments};
+use crate::bpmn;
 use crate::exit::Exit;
 use crate::say::{put, tell};
 use crate::signals;
 use export::{Export, Exported};
 use folder::Folder;
-use m87_api::GovernedRun;
 use m87_api::local::{Key, Objects};
+use m87_api::{GovernancePolicy, GovernedRun};
 use m87_authority::driver::{DriverError, Opened, RunRequest};
 use m87_core::actor::Actor;
 use progress::Progress;
@@ -46,7 +47,10 @@ pub(crate) fn read(files: &[std::path::PathBuf]) -> Option<Objects> {
             tell!("there is no GovernedRun in what -f names; a run says what is proposed");
             None
         }
-        Ok(objects) => Some(objects),
+        Ok(objects) => {
+            objects.policies.iter().for_each(|(key, policy)| tell_of_process(key, policy));
+            Some(objects)
+        }
         Err(errors) => {
             let shown = errors.iter().take(SHOWN_ERRORS);
             shown.for_each(|error| tell!("{}", report::printable(&error.to_string())));
@@ -55,6 +59,14 @@ pub(crate) fn read(files: &[std::path::PathBuf]) -> Option<Objects> {
             tell!("{} errors{more}; nothing was run", errors.len());
             None
         }
+    }
+}
+
+/// The runs under a policy whose process is not proved are refused with a receipt; the path that refuses it is told here.
+fn tell_of_process(key: &Key, policy: &GovernancePolicy) {
+    if let Some(why) = policy.spec.process.as_ref().and_then(|process| bpmn::refusal(&process.bpmn)) {
+        let why = report::printable(&why);
+        tell!("policy {:?}: its process is not proved, and its runs are refused: {why}", key.name);
     }
 }
 
