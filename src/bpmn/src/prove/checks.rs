@@ -1,7 +1,7 @@
 //! The rules that are looked at where they could be broken: when a job is created, and when an end is reached.
 
 use super::program::Node;
-use super::rules::{Gate, Job, terminal};
+use super::rules::{Gate, Job, Rules, terminal};
 use super::scopes::Branch;
 use super::state::Slot;
 use super::{Assigned, Rule};

@@ -1,6 +1,6 @@
 //! The model made ready to walk through, and the rules that can be seen without walking.
 
-use super::rules::{Gate, Job};
+use super::rules::{Gate, Job, Rules};
 use super::{Counterexample, Rule, domain};
 use crate::feel;
 use crate::model::{Definitions, Element, EventDefinition, Kind, ListenerEvent, Mapping, Process};
@@ -119,8 +119,8 @@ fn jobs(element: &Element) -> Result<(), Counterexample> {
         }
     };
     for job in &element.jobs {
-        match Job::of(&job.job_type) {
-            Some(known) if !known.is_listener() => retried(&job.retries)?,
+        match Job::parse(&job.job_type) {
+            Some(known) if known.lane().is_some() => retried(&job.retries)?,
             Some(_) | None => {
                 let message = format!("nobody does jobs of type {:?} here; use one of {}", job.job_type, types(false));
                 return Err(broken(Rule::JobsAreKnown, id, message));
@@ -132,8 +132,8 @@ fn jobs(element: &Element) -> Result<(), Counterexample> {
             let message = format!("claim-run belongs to the start of {CLAIMED_AT}, where the authority expects it");
             return Err(broken(Rule::ClaimRunFirst, id, message));
         }
-        match (Job::of(&listener.job_type), &listener.event) {
-            (Some(job), ListenerEvent::Start) if job.is_listener() => retried(&listener.retries)?,
+        match (Job::parse(&listener.job_type), &listener.event) {
+            (Some(job), ListenerEvent::Start) if job.lane().is_none() => retried(&listener.retries)?,
             (Some(_) | None, _) => {
                 let message = format!("the listener {:?} is none of {} at a start", listener.job_type, types(true));
                 return Err(broken(Rule::JobsAreKnown, id, message));
@@ -144,7 +144,8 @@ fn jobs(element: &Element) -> Result<(), Counterexample> {
 }
 
 fn types(listeners: bool) -> String {
-    let names: Vec<&str> = Job::ALL.into_iter().filter(|job| job.is_listener() == listeners).map(Job::name).collect();
+    let names: Vec<&str> =
+        Job::ALL.into_iter().filter(|job| job.lane().is_none() == listeners).map(Job::name).collect();
     names.join(", ")
 }
 
@@ -194,7 +195,7 @@ fn mappings(element: &Element) -> Result<(), Counterexample> {
             return Err(broken(Rule::HardenedMappings, id, "a mapping must not change the run's reference, \"run\""));
         }
     }
-    let job = element.job().and_then(|job| Job::of(&job.job_type));
+    let job = element.job().and_then(|job| Job::parse(&job.job_type));
     if job.is_none() && !matches!(element.kind, Kind::BoundaryEvent { .. }) {
         return Ok(());
     }
@@ -292,8 +293,8 @@ fn link(process: &Process) -> Result<Program<'_>, Counterexample> {
             element,
             inputs,
             outputs,
-            job: element.job().and_then(|job| Job::of(&job.job_type)),
-            listeners: element.listeners.iter().filter_map(|listener| Job::of(&listener.job_type)).collect(),
+            job: element.job().and_then(|job| Job::parse(&job.job_type)),
+            listeners: element.listeners.iter().filter_map(|listener| Job::parse(&listener.job_type)).collect(),
             default: element
                 .default
                 .as_ref()

@@ -1,22 +1,8 @@
 //! What the jobs and gates of the governed loop are to each other, as tables.
 
+pub(super) use m87_core::lane::JobType as Job;
 use m87_core::reason::Terminal;
 use serde_json::Value;
-
-/// The jobs of the process, in their order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Job {
-    ClaimRun,
-    Propose,
-    Validate,
-    BuildContract,
-    Execute,
-    EmitArtifact,
-    VerifyArtifact,
-    RouteMemory,
-    FailureReceipt,
-    RecordTerminal,
-}
 
 /// The four gates, by their variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,46 +13,20 @@ pub(super) enum Gate {
     Verified,
 }
 
-impl Job {
-    pub(super) const ALL: [Self; 10] = [
-        Self::ClaimRun,
-        Self::Propose,
-        Self::Validate,
-        Self::BuildContract,
-        Self::Execute,
-        Self::EmitArtifact,
-        Self::VerifyArtifact,
-        Self::RouteMemory,
-        Self::FailureReceipt,
-        Self::RecordTerminal,
-    ];
-
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::ClaimRun => "claim-run",
-            Self::Propose => "propose",
-            Self::Validate => "validate",
-            Self::BuildContract => "build-contract",
-            Self::Execute => "execute",
-            Self::EmitArtifact => "emit-artifact",
-            Self::VerifyArtifact => "verify-artifact",
-            Self::RouteMemory => "route-memory",
-            Self::FailureReceipt => "failure-receipt",
-            Self::RecordTerminal => "record-terminal",
-        }
-    }
-
-    pub(super) fn of(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|job| job.name() == name)
-    }
-
-    /// Whether it is the operator's own, and so a listener rather than a task.
-    pub(super) const fn is_listener(self) -> bool {
-        matches!(self, Self::ClaimRun | Self::RecordTerminal)
-    }
-
+/// What a job of the process is to the others and to the gates.
+pub(super) trait Rules: Sized {
     /// The gates whose values its result gives.
-    pub(super) const fn reports(self) -> &'static [Gate] {
+    fn reports(self) -> &'static [Gate];
+
+    /// The job that must be done before it.
+    fn follows(self) -> Option<Self>;
+
+    /// The gates that must have passed before it.
+    fn requires(self) -> &'static [Gate];
+}
+
+impl Rules for Job {
+    fn reports(self) -> &'static [Gate] {
         match self {
             Self::Validate => &[Gate::Constraints, Gate::Manifest],
             Self::Execute => &[Gate::Budget],
@@ -81,8 +41,7 @@ impl Job {
         }
     }
 
-    /// The job that must be done before it.
-    pub(super) const fn follows(self) -> Option<Self> {
+    fn follows(self) -> Option<Self> {
         match self {
             Self::ClaimRun => None,
             Self::Propose | Self::FailureReceipt | Self::RecordTerminal => Some(Self::ClaimRun),
@@ -95,8 +54,7 @@ impl Job {
         }
     }
 
-    /// The gates that must have passed before it.
-    pub(super) const fn requires(self) -> &'static [Gate] {
+    fn requires(self) -> &'static [Gate] {
         match self {
             Self::BuildContract | Self::Execute => &[Gate::Constraints, Gate::Manifest],
             Self::EmitArtifact | Self::VerifyArtifact => &[Gate::Constraints, Gate::Manifest, Gate::Budget],

@@ -3,7 +3,7 @@
 use super::Rule;
 use super::checks::{self, Violation};
 use super::program::{Assign, Node, Program};
-use super::rules::Job;
+use super::rules::{Job, Rules};
 use super::scopes::{Branch, Passed};
 use super::state::{Place, ROOT, Slot, State, Token};
 use crate::model::{EventDefinition, Kind};
