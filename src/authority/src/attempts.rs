@@ -3,15 +3,15 @@
 
 use crate::authority::{Authority, Failed, unavailable};
 use crate::callers::token_sha256;
-use crate::client::{AuthorityError, Credentials};
+use crate::client::{AuthorityError, Credentials, Denial};
 use crate::clock::Wall;
-use crate::contract::{contract_id, time_limits};
+use crate::contract::{contract_id, surroundings, time_limits};
 use crate::event::{BeginEvent, Event};
 use crate::executor::{AttemptKind, AttemptOrder, Handle};
 use crate::row::{Attempt, Contract, Dispatch, Row, State};
 use crate::step::attempts::{TOOL_ATTEMPTS, VALIDATION_ATTEMPTS};
 use crate::store::Loaded;
-use m87_core::evidence::Refusal;
+use m87_core::evidence::{Refusal, ValidationReport};
 use std::time::Duration;
 
 /// Whether a new attempt may be begun now.
@@ -139,6 +139,10 @@ impl Authority {
             return Ok(loaded);
         }
         let last = row.validations.last();
+        if let Some((number, report)) = self.verdict(last).await {
+            self.apply_unless_changed(&loaded, &Event::Validation(number, report)).await?;
+            return self.load(uid).await;
+        }
         let limit = time_limits(&loaded.run.dossier).map_or(Duration::ZERO, |(_, validation)| validation);
         let longest = limit.saturating_add(self.options.start_limit).saturating_add(self.options.report_margin);
         let is_over = match last {
@@ -182,8 +186,11 @@ impl Authority {
             Err(Failed::Conflict) => return Ok(()),
             Err(Failed::Other(error)) => return Err(error),
         }
-        let (tool, validation) = time_limits(dossier).unwrap_or_default();
+        let (image, limits) = surroundings(dossier, kind)
+            .ok_or_else(|| AuthorityError::refused(Denial::OutOfOrder, "the run has no plan"))?;
         let order = AttemptOrder {
+            namespace: dossier.namespace.clone(),
+            run_name: dossier.run.name.clone(),
             run_uid: dossier.run.uid.clone(),
             contract_id,
             attempt: number,
@@ -193,10 +200,8 @@ impl Authority {
                 ca_pem: self.options.ca_pem.clone(),
                 token,
             },
-            limit: match kind {
-                AttemptKind::Tool => tool,
-                AttemptKind::Validation => validation,
-            },
+            image,
+            limits,
         };
         match self.world.executor.start(&order).await {
             Ok(handle) => {
@@ -214,6 +219,18 @@ impl Authority {
         match self.apply_to(loaded, event).await {
             Ok(_) | Err(Failed::Conflict) => Ok(()),
             Err(Failed::Other(error)) => Err(error),
+        }
+    }
+
+    /// The verdict of a validation whose end the executor sees itself.
+    async fn verdict(&self, last: Option<&Attempt>) -> Option<(u32, ValidationReport)> {
+        let attempt = last?;
+        match self.world.executor.verdict(attempt.handle.as_ref()?).await {
+            Ok(report) => report.map(|report| (attempt.number, report)),
+            Err(error) => {
+                tracing::warn!(%error, "how a validation ended is not known");
+                None
+            }
         }
     }
 

@@ -314,6 +314,7 @@ impl Authority {
             drifted: drifted(&*self.world.references, dossier).await.map_err(unavailable)?,
             has_headroom: self.has_headroom(),
             owns_effect: owner.is_some_and(|owner| owner.run_uid == dossier.run.uid),
+            suspended: self.world.references.suspended(dossier).await.map_err(unavailable)?,
             restored: loaded.barred || self.restored().is_some(),
         })
     }

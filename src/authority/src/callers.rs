@@ -3,7 +3,7 @@
 //! Tokens are 32 random bytes; the authority keeps only their SHA-256. Lanes have one token each, attempts one each in the
 //! store.
 
-use crate::client::{Credentials, CredentialsError};
+use crate::client::{AuthorityError, Credentials, CredentialsError};
 use crate::entropy::{Entropy, NoEntropy};
 use async_trait::async_trait;
 use m87_core::lane::Lane;
@@ -47,8 +47,8 @@ impl std::fmt::Display for Principal {
 /// Whose token it is, for callers other than attempts: lanes' credentials locally, TokenReview on a cluster.
 #[async_trait]
 pub trait Callers: Send + Sync {
-    /// The principal with that token; `None` if nobody has it.
-    async fn principal(&self, token: &str) -> Option<Principal>;
+    /// The principal with that token; `None` if nobody has it. An error means that nobody could say now: ask again.
+    async fn principal(&self, token: &str) -> Result<Option<Principal>, AuthorityError>;
 }
 
 /// What the authority keeps of a token.
@@ -114,11 +114,11 @@ pub enum CallersError {
 
 #[async_trait]
 impl Callers for LaneCredentials {
-    async fn principal(&self, token: &str) -> Option<Principal> {
+    async fn principal(&self, token: &str) -> Result<Option<Principal>, AuthorityError> {
         let hash = token_sha256(token);
         // Every hash is compared, whichever is found.
         let found = self.hashes.iter().fold(None, |found, (lane, known)| same(known, &hash).then_some(*lane).or(found));
-        found.map(Principal::Lane)
+        Ok(found.map(Principal::Lane))
     }
 }
 
@@ -136,10 +136,10 @@ mod tests {
         let (first, second) = (open(), open());
         for lane in Lane::ALL {
             let token = Credentials::read(&LaneCredentials::file(folder.path(), lane)).unwrap().token;
-            assert_eq!(first.principal(&token).await, Some(Principal::Lane(lane)));
-            assert_eq!(second.principal(&token).await, Some(Principal::Lane(lane)));
-            assert_eq!(second.principal(&token[1..]).await, None);
+            assert_eq!(first.principal(&token).await.unwrap(), Some(Principal::Lane(lane)));
+            assert_eq!(second.principal(&token).await.unwrap(), Some(Principal::Lane(lane)));
+            assert_eq!(second.principal(&token[1..]).await.unwrap(), None);
         }
-        assert_eq!(second.principal("").await, None);
+        assert_eq!(second.principal("").await.unwrap(), None);
     }
 }

@@ -1,5 +1,6 @@
 //! What the authority judges at Contract, and what it hands out for a contract. Pure.
 
+use crate::executor::AttemptKind;
 use crate::row::Run;
 use m87_core::budget::{AutonomyBudget, Dimension, Limit};
 use m87_core::contract::{ValidationOrder, WorkOrder};
@@ -25,6 +26,8 @@ pub(crate) struct Facts {
     pub owns_effect: bool,
     /// The store is behind its mark, or the run came with a restored copy.
     pub restored: bool,
+    /// The run or its policy is suspended.
+    pub suspended: bool,
 }
 
 /// Why no contract is issued for this run; `None` if one is.
@@ -44,6 +47,9 @@ pub(crate) const fn standing(facts: Facts) -> Option<Refusal> {
     }
     if !facts.owns_effect {
         return Some(Refusal::EffectSpent);
+    }
+    if facts.suspended {
+        return Some(Refusal::Suspended);
     }
     if facts.drifted {
         return Some(Refusal::Drifted);
@@ -105,6 +111,18 @@ pub(crate) fn validation_order(dossier: &Dossier, sha256: &str) -> Option<Valida
         input: plan.input,
         sha256: sha256.to_owned(),
     })
+}
+
+/// In which image an attempt of that kind runs, and what it may use there; `None` if the run has no plan. An artifact is
+/// checked in the image that made it.
+pub(crate) fn surroundings(dossier: &Dossier, kind: AttemptKind) -> Option<(Option<String>, CommandLimits)> {
+    let tool: &ToolEntry = resolve(dossier).ok()?;
+    let ToolRun::Command(command) = &tool.run;
+    let limits = match kind {
+        AttemptKind::Tool => within_budget(command.limits, &budget(dossier)?),
+        AttemptKind::Validation => tool.validation.limits,
+    };
+    Some((command.image.clone(), limits))
 }
 
 /// How long the tool, and its validation, may run.

@@ -2,8 +2,10 @@
 
 use crate::client::Credentials;
 use async_trait::async_trait;
+use m87_core::dossier::Named;
+use m87_core::evidence::ValidationReport;
+use m87_core::tool::CommandLimits;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
 
 /// Starts and watches the processes that may redeem a contract or validate an artifact.
 #[async_trait]
@@ -15,6 +17,14 @@ pub trait Executor: Send + Sync {
     /// Whether that process still lives. An error means that nobody knows.
     async fn alive(&self, handle: &Handle) -> Result<bool, ExecutorError>;
 
+    /// Whether what was started is still exactly what [`Executor::start`] made; asked, uncached, before a redemption is
+    /// answered. `Ok(Err(why))` refuses the contract for good.
+    async fn as_made(&self, handle: &Handle) -> Result<Result<(), String>, ExecutorError>;
+
+    /// How a validating process ended, where the executor sees that itself; `None` while it runs, and always where the
+    /// process reports under its own token.
+    async fn verdict(&self, handle: &Handle) -> Result<Option<ValidationReport>, ExecutorError>;
+
     /// Ends what an attempt started and clears up after it. Only called for attempts that are void or over; safe to
     /// repeat, and no error if nothing is left.
     async fn discard(&self, handle: &Handle) -> Result<(), ExecutorError>;
@@ -23,7 +33,11 @@ pub trait Executor: Send + Sync {
 /// One attempt to be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AttemptOrder {
-    /// The run.
+    /// The tenant in whose namespace the attempt runs.
+    pub namespace: Named,
+    /// The run's name.
+    pub run_name: String,
+    /// The run's uid.
     pub run_uid: String,
     /// The contract under which the attempt runs.
     pub contract_id: String,
@@ -33,8 +47,10 @@ pub struct AttemptOrder {
     pub kind: AttemptKind,
     /// The process's own way to the authority.
     pub credentials: Credentials,
-    /// How long the command in it may run at most.
-    pub limit: Duration,
+    /// The tool's image, where tools run in images; `None` for the platform's own.
+    pub image: Option<String>,
+    /// What the command in it may use at most.
+    pub limits: CommandLimits,
 }
 
 /// What the process of an attempt does.

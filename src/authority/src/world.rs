@@ -27,6 +27,12 @@ pub trait References: Send + Sync {
         namespace: &Named,
         name: &str,
     ) -> Result<Option<Pinned<ManifestSpec>>, ReferencesUnavailable>;
+
+    /// Whether the run, or its policy, is suspended: then nothing is contracted for or redeemed.
+    async fn suspended(&self, dossier: &Dossier) -> Result<bool, ReferencesUnavailable>;
+
+    /// Whether tools may be run in that tenant's namespace at all.
+    async fn bound(&self, namespace: &Named) -> Result<bool, ReferencesUnavailable>;
 }
 
 /// Nobody knows what the references say.

@@ -20,7 +20,8 @@ use m87_authority::{
     AttemptOrder, Authority, AuthorityClient, AuthorityError, Credentials, Denial, Driver, DriverOptions, Executor,
     ExecutorError, GrpcClient, Handle, Opened, Options, RunRequest, Service, World,
 };
-use m87_core::dossier::{ClockSource, Named, Pinned, Trust};
+use m87_core::dossier::{ClockSource, Dossier, Named, Pinned, Trust};
+use m87_core::evidence::ValidationReport;
 use m87_core::fixtures;
 use m87_core::json::{compute_hash, to_canonical};
 use m87_core::lane::{JobType, Lane};
@@ -53,6 +54,12 @@ impl Executor for Around {
     async fn alive(&self, _: &Handle) -> Result<bool, ExecutorError> {
         Ok(true)
     }
+    async fn as_made(&self, _: &Handle) -> Result<Result<(), String>, ExecutorError> {
+        Ok(Ok(()))
+    }
+    async fn verdict(&self, _: &Handle) -> Result<Option<ValidationReport>, ExecutorError> {
+        Ok(None)
+    }
     async fn discard(&self, _: &Handle) -> Result<(), ExecutorError> {
         Ok(())
     }
@@ -68,6 +75,12 @@ impl References for Around {
     }
     async fn manifest(&self, _: &Named, name: &str) -> Result<Option<Pinned<ManifestSpec>>, ReferencesUnavailable> {
         Ok(Some(fixtures::pinned(name, ManifestSpec { tools: vec![fixtures::tool()] })))
+    }
+    async fn suspended(&self, _: &Dossier) -> Result<bool, ReferencesUnavailable> {
+        Ok(false)
+    }
+    async fn bound(&self, _: &Named) -> Result<bool, ReferencesUnavailable> {
+        Ok(true)
     }
 }
 

@@ -99,6 +99,10 @@ pub enum Refusal {
     NeverStarted,
     /// The tool's process could not be made.
     ExecutorFailed,
+    /// The run or its policy is suspended.
+    Suspended,
+    /// What was started is no longer what was made.
+    Tampered,
 }
 
 /// The contract was redeemed: the point after which an effect is possible.

@@ -63,6 +63,7 @@ pub fn tool() -> ToolEntry {
                 "-c".to_owned(),
                 "cp \"$M87_INPUT\" \"$M87_OUTPUT/report.json\"".to_owned(),
             ],
+            image: None,
             artifact: "report.json".to_owned(),
             limits,
         }),

@@ -120,6 +120,8 @@ reasons! {
     Drifted => HALT, Authority;
     /// The policy's process did not pass the prover.
     ProcessNotProved => HALT, Structural;
+    /// The tenant's namespace does not let m87 run tools in it (`m87 tenant NAMESPACE` prints what does).
+    TenantNotBound => HALT, Authority;
     /// The key was used before, by another proposal or actor.
     IdempotencyKeyReused => HALT, Authority;
     /// The proposal does not say why.
@@ -190,6 +192,10 @@ reasons! {
     DeadlineExceeded => BY_DISPATCH, Environmental;
     /// The run was taken back by the person or the program that runs m87.
     Interrupted => BY_DISPATCH, Environmental;
+    /// The run was cancelled (`spec.cancel`).
+    Cancelled => BY_DISPATCH, Authority;
+    /// The run's object, or its namespace, was deleted.
+    Deleted => BY_DISPATCH, Authority;
     /// A job was handed out three times without a result.
     JobAbandoned => BY_DISPATCH, Environmental;
     /// The process reached another end than the recorded evidence decides.

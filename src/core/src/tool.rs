@@ -93,6 +93,11 @@ pub struct Command {
     /// Program and arguments; nothing of the proposal is ever put in here.
     #[schemars(length(min = 1, max = 64), inner(length(max = 65_536)))]
     pub argv: Vec<String>,
+    /// The image that it runs in on a cluster, by digest (`name@sha256:…`); the platform's own tool image if absent.
+    /// Without a cluster it runs on the machine itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub image: Option<String>,
     /// The artifact's file name inside the output folder: letters, digits, `.`, `_` and `-`, not beginning with a dot.
     #[schemars(length(min = 1, max = 128), regex(pattern = r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$"))]
     pub artifact: String,

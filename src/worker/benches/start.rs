@@ -54,7 +54,7 @@ fn whole_attempt() -> Duration {
         spec_version: "1".to_owned(),
         contract_id: "c".to_owned(),
         plan_hash: "0".repeat(64),
-        run: Run::Command(ToolCommand { argv, artifact: "result".to_owned(), limits: LIMITS }),
+        run: Run::Command(ToolCommand { argv, image: None, artifact: "result".to_owned(), limits: LIMITS }),
         input: json!({}),
         injected_clock: false,
     };

@@ -100,6 +100,14 @@ impl Executor for Player {
         Ok(!self.over.lock().unwrap().contains(&handle.0))
     }
 
+    async fn as_made(&self, _: &Handle) -> Result<Result<(), String>, ExecutorError> {
+        Ok(Ok(()))
+    }
+
+    async fn verdict(&self, _: &Handle) -> Result<Option<ValidationReport>, ExecutorError> {
+        Ok(None)
+    }
+
     async fn discard(&self, _: &Handle) -> Result<(), ExecutorError> {
         Ok(())
     }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use m87_authority::mark::{HighWaterMark, Mark, MarkError};
 use m87_authority::store::Disk;
 use m87_authority::world::{References, ReferencesUnavailable};
-use m87_core::dossier::{Named, Pinned};
+use m87_core::dossier::{Dossier, Named, Pinned};
 use m87_core::fixtures;
 use m87_core::policy::{PolicySpec, ProcessSource};
 use m87_core::tool::ManifestSpec;
@@ -47,6 +47,14 @@ impl References for Files {
             other => panic!("no manifest {other:?}"),
         }
         Ok(Some(fixtures::pinned(name, ManifestSpec { tools: vec![tool] })))
+    }
+
+    async fn suspended(&self, _: &Dossier) -> Result<bool, ReferencesUnavailable> {
+        Ok(false)
+    }
+
+    async fn bound(&self, _: &Named) -> Result<bool, ReferencesUnavailable> {
+        Ok(true)
     }
 }
 

@@ -49,7 +49,7 @@ pub enum Opened {
 }
 
 /// How often references are looked for while they are waited for.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 impl Driver {
     /// Opens a run, and lets it go its way. Safe to repeat.

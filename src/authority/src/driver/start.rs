@@ -1,16 +1,20 @@
 //! Starting the process instance of a run. The intent is in the row before the engine is asked; should two instances come of
 //! it, one claims the run and the other is cancelled.
 
+use super::open::LOOK_AGAIN;
 use super::{Driver, process};
 use crate::authority::{Authority, unavailable};
 use crate::client::AuthorityError;
 use crate::event::Event;
 use crate::row::{Definition, Ending, Start, State};
+use m87_core::dossier::Named;
+use m87_core::plan::plan;
 use m87_core::reason::Reason;
 use m87_zeebe::Error;
 use std::collections::HashSet;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::time::Instant;
 use tonic::Code;
 
 /// The first wait after a failure, doubled with each one more, up to the longest.
@@ -79,6 +83,10 @@ impl Driver {
             authority.end(uid, Ending::Interrupted(reason)).await?;
             return Ok(Outcome::Done);
         }
+        if plan(dossier).is_some() && !self.bound(&dossier.namespace).await? {
+            authority.end(uid, Ending::Interrupted(Reason::TenantNotBound)).await?;
+            return Ok(Outcome::Done);
+        }
         let (Some(policy), Some(pin)) = (&dossier.policy, &dossier.process) else {
             authority.end(uid, Ending::Alone).await?;
             return Ok(Outcome::Done);
@@ -114,6 +122,23 @@ impl Driver {
             Err(Error::NotFound(_)) => Ok(Outcome::Undeployed(engine_id, pin.bpmn_sha256.clone())),
             Err(error @ (Error::Unavailable { .. } | Error::Refused { .. } | Error::Malformed(_))) => {
                 Err(unavailable(error))
+            }
+        }
+    }
+
+    /// Whether tools may run in that namespace; if not yet, that is waited for like a reference.
+    async fn bound(&self, namespace: &Named) -> Result<bool, AuthorityError> {
+        let until = Instant::now() + self.inner.options.reference_wait;
+        loop {
+            if self.inner.authority.world.references.bound(namespace).await.map_err(unavailable)? {
+                return Ok(true);
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(false);
+            }
+            if !self.pause(left.min(LOOK_AGAIN)).await {
+                return Err(AuthorityError::Unavailable("stopped".to_owned()));
             }
         }
     }

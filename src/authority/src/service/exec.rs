@@ -107,6 +107,11 @@ pub(super) async fn redeem(
         authority.apply(&uid, |_| Event::TakeBack(cause, now)).await?;
         return Err(refused(cause));
     }
+    if let Some(why) = changed_since_made(service, &loaded, attempt).await? {
+        let now = authority.now();
+        authority.apply(&uid, |_| Event::TakeBack(Refusal::Tampered, now)).await?;
+        return Err(AuthorityError::refused(Denial::ContractVoid, why));
+    }
     // Exactly the row that was judged: whatever came in between is judged anew by the next try.
     let after = authority.apply_to(&loaded, &event(authority.now())).await?;
     authority.write_mark().await?;
@@ -118,13 +123,23 @@ pub(super) async fn redeem(
     Ok(RedeemReply { order: write(&order)? })
 }
 
+/// Why the process that redeems is not what the executor made; a repeat by the process that has redeemed is not asked.
+async fn changed_since_made(service: &Service, loaded: &Loaded, attempt: u32) -> Result<Option<String>, AuthorityError> {
+    let row = &loaded.run.row;
+    let (State::Contracted(..), Some(attempt)) = (&row.state, row.attempt(attempt)) else { return Ok(None) };
+    // Where it matters what was made, a caller is not known before the executor has said so.
+    let Some(handle) = &attempt.handle else { return Ok(None) };
+    service.authority.world.executor.as_made(handle).await.map(Result::err).map_err(unavailable)
+}
+
 fn refused(cause: Refusal) -> AuthorityError {
     let (denial, message) = match cause {
         Refusal::StoreRestored => (Denial::StoreRestored, "the store is older than its high-water mark"),
         Refusal::Drifted => (Denial::Drifted, "what is pinned is no longer what the references say"),
         Refusal::HeadroomExhausted => (Denial::HeadroomExhausted, "there is not enough room on the disk"),
+        Refusal::Suspended => (Denial::ContractVoid, "the run or its policy is suspended"),
         Refusal::EffectSpent => (Denial::ContractVoid, "the effect's identity is another run's"),
-        Refusal::GatesRefuse | Refusal::NeverStarted | Refusal::ExecutorFailed => {
+        Refusal::GatesRefuse | Refusal::NeverStarted | Refusal::ExecutorFailed | Refusal::Tampered => {
             (Denial::ContractVoid, "the contract was taken back")
         }
     };

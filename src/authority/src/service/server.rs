@@ -61,7 +61,7 @@ impl Gate {
             .and_then(|value| value.to_str().ok())
             .and_then(|value| value.strip_prefix("Bearer "))
             .ok_or_else(nobody)?;
-        if let Some(principal) = self.callers.principal(token).await {
+        if let Some(principal) = self.callers.principal(token).await.map_err(|error| to_status(&error))? {
             return Ok(principal);
         }
         let attempt = self.service.attempt(token).await.map_err(|error| to_status(&error))?;

@@ -10,7 +10,8 @@ use m87_authority::row::Definition;
 use m87_authority::store::Disk as Space;
 use m87_authority::world::{Checkpoints, References, ReferencesUnavailable};
 use m87_authority::{AttemptOrder, Executor, ExecutorError, Handle};
-use m87_core::dossier::{Named, Pinned};
+use m87_core::dossier::{Dossier, Named, Pinned};
+use m87_core::evidence::ValidationReport;
 use m87_core::fixtures;
 use m87_core::policy::PolicySpec;
 use m87_core::sign::Envelope;
@@ -106,6 +107,14 @@ impl References for Outside {
         let manifest = ManifestSpec { tools: vec![fixtures::tool()] };
         Ok((name != "missing").then(|| fixtures::pinned(name, manifest)))
     }
+
+    async fn suspended(&self, _: &Dossier) -> Result<bool, ReferencesUnavailable> {
+        Ok(false)
+    }
+
+    async fn bound(&self, _: &Named) -> Result<bool, ReferencesUnavailable> {
+        Ok(true)
+    }
 }
 
 #[async_trait]
@@ -136,6 +145,14 @@ impl Executor for Outside {
             }
             Ok(state.attempts[handle.0.parse::<usize>().unwrap()].1)
         })
+    }
+
+    async fn as_made(&self, _: &Handle) -> Result<Result<(), String>, ExecutorError> {
+        Ok(Ok(()))
+    }
+
+    async fn verdict(&self, _: &Handle) -> Result<Option<ValidationReport>, ExecutorError> {
+        Ok(None)
     }
 
     async fn discard(&self, handle: &Handle) -> Result<(), ExecutorError> {

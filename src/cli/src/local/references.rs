@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use m87_api::Spec;
 use m87_api::local::{Key, Objects};
 use m87_authority::world::{References, ReferencesUnavailable};
-use m87_core::dossier::{Named, Pinned};
+use m87_core::dossier::{Dossier, Named, Pinned};
 use m87_core::json::compute_hash;
 use m87_core::policy::PolicySpec;
 use m87_core::tool::ManifestSpec;
@@ -47,5 +47,13 @@ impl References for Files {
     ) -> Result<Option<Pinned<ManifestSpec>>, ReferencesUnavailable> {
         let key = Key { namespace: namespace.name.clone(), name: name.to_owned() };
         self.objects.manifests.get(&key).map(|manifest| self.pin(&key, &manifest.spec)).transpose()
+    }
+
+    async fn suspended(&self, _dossier: &Dossier) -> Result<bool, ReferencesUnavailable> {
+        Ok(false)
+    }
+
+    async fn bound(&self, _namespace: &Named) -> Result<bool, ReferencesUnavailable> {
+        Ok(true)
     }
 }

@@ -8,7 +8,7 @@ use crate::say::tell;
 use anyhow::Context;
 use async_trait::async_trait;
 use m87_api::local::Objects;
-use m87_authority::InProcess;
+use m87_authority::{AuthorityError, InProcess};
 use m87_authority::callers::{Callers, LaneCredentials, Principal};
 use m87_authority::driver::{Driver, DriverOptions};
 use m87_authority::entropy::Entropy;
@@ -164,7 +164,7 @@ struct NoLanes;
 
 #[async_trait]
 impl Callers for NoLanes {
-    async fn principal(&self, _token: &str) -> Option<Principal> {
-        None
+    async fn principal(&self, _token: &str) -> Result<Option<Principal>, AuthorityError> {
+        Ok(None)
     }
 }

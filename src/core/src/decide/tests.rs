@@ -403,6 +403,8 @@ fn no_effect_without_contract() {
         Refusal::EffectSpent,
         Refusal::NeverStarted,
         Refusal::ExecutorFailed,
+        Refusal::Suspended,
+        Refusal::Tampered,
     ];
     for cause in causes {
         let evidence =

@@ -83,6 +83,8 @@ const fn refusal(cause: Refusal) -> &'static str {
         Refusal::EffectSpent => "EffectSpent (this effect's identity is another run's)",
         Refusal::NeverStarted => "NeverStarted (the tool did not start in time)",
         Refusal::ExecutorFailed => "ExecutorFailed (the tool's process could not be made)",
+        Refusal::Suspended => "Suspended (the run or its policy is suspended)",
+        Refusal::Tampered => "Tampered (what was started is no longer what m87 made)",
     }
 }
 

@@ -149,12 +149,15 @@ fn an_authority_that_comes_back_in_time_hears_the_report() {
 
 #[test]
 fn the_end_of_its_starter_does_not_end_it() {
-    let mark = mark();
-    let mut attempt = Attempt::of_tool(&tool(&format!("sleep 0.5; : {mark}")));
+    let scratch = tempfile::tempdir().unwrap();
+    let go = scratch.path().join("go");
+    // The tool ends only once it was looked at: of a process that has ended there is no session to ask for.
+    let mut attempt = Attempt::of_tool(&tool(&format!("until [ -e {} ]; do sleep 0.05; done", go.display())));
     eventually("it redeems", || !attempt.calls("redeem").is_empty());
     let session = rustix::process::getsid(Pid::from_raw(attempt.exec())).unwrap();
     assert_eq!(session.as_raw_nonzero().get(), attempt.exec());
     assert_ne!(session, rustix::process::getsid(None).unwrap());
+    std::fs::write(&go, "").unwrap();
     assert_eq!(attempt.report().ended, Ended::Exited(0));
 }
 

@@ -3,6 +3,7 @@
 use super::support::*;
 use m87_authority::{AttemptKind, AttemptOrder, Executor, Handle};
 use m87_core::contract::WorkOrder;
+use m87_core::dossier::Named;
 use m87_worker::executor::LocalExecutor;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,12 +27,15 @@ impl Place {
 
     fn order(&self) -> AttemptOrder {
         AttemptOrder {
+            namespace: Named { name: "default".to_owned(), uid: "ns-1".to_owned() },
+            run_name: "run".to_owned(),
             run_uid: "run-1".to_owned(),
             contract_id: "contract-1".to_owned(),
             attempt: 1,
             kind: AttemptKind::Tool,
             credentials: credentials_of(&self.root.path().join("authority")),
-            limit: Duration::from_secs(20),
+            image: None,
+            limits: LIMITS,
         }
     }
 

@@ -25,6 +25,7 @@ pub fn tool(script: &str) -> WorkOrder {
         plan_hash: "0".repeat(64),
         run: Run::Command(ToolCommand {
             argv: ["sh", "-c", script].map(str::to_owned).to_vec(),
+            image: None,
             artifact: "result".to_owned(),
             limits: LIMITS,
         }),
