@@ -34,7 +34,7 @@ pub mod proto {
 
 pub use authority::{Authority, Options, World};
 pub use callers::Principal;
-pub use client::{AuthorityClient, AuthorityError, Credentials, Denial, GrpcClient, InProcess};
+pub use client::{AuthorityClient, AuthorityError, Credentials, Denial, GrpcClient, InProcess, Reach};
 pub use driver::{Driver, DriverOptions, Opened, RunRequest};
 pub use executor::{AttemptKind, AttemptOrder, Executor, ExecutorError, Handle};
 pub use service::Service;

@@ -2,8 +2,6 @@
 
 use crate::files::{read_private, write_private};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// A way to the authority and a name there. Kept as JSON in a file with mode 0600.
@@ -45,10 +43,7 @@ pub enum CredentialsError {
     },
 }
 
-/// No address is longer.
-const MAX_ADDRESS: u64 = 1024;
-
-fn malformed(path: &Path, error: impl std::fmt::Display) -> CredentialsError {
+pub(super) fn malformed(path: &Path, error: impl std::fmt::Display) -> CredentialsError {
     CredentialsError::Malformed { path: path.to_owned(), message: error.to_string() }
 }
 
@@ -69,17 +64,6 @@ impl Credentials {
     pub fn write(&self, path: &Path) -> Result<(), CredentialsError> {
         let text = serde_json::to_vec(self).map_err(|error| malformed(path, error))?;
         write_private(path, &text).map_err(|source| CredentialsError::Io { path: path.to_owned(), source })
-    }
-
-    /// The authority's address, as `host:port`, read now.
-    pub fn address(&self) -> Result<String, CredentialsError> {
-        let io = |source| CredentialsError::Io { path: self.address_file.clone(), source };
-        let mut text = String::new();
-        File::open(&self.address_file).map_err(io)?.take(MAX_ADDRESS).read_to_string(&mut text).map_err(io)?;
-        match text.lines().next().map(str::trim) {
-            Some(address) if !address.is_empty() => Ok(address.to_owned()),
-            Some(_) | None => Err(malformed(&self.address_file, "the first line must be host:port")),
-        }
     }
 }
 
@@ -102,17 +86,6 @@ mod tests {
         assert_eq!(Credentials::read(&path).unwrap(), written);
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
         assert!(matches!(Credentials::read(&path), Err(CredentialsError::Io { .. })));
-    }
-
-    #[test]
-    fn the_address_is_read_anew_each_time() {
-        let folder = tempfile::tempdir().unwrap();
-        let it = credentials(folder.path());
-        assert!(it.address().is_err());
-        for address in ["127.0.0.1:1", "127.0.0.1:2"] {
-            std::fs::write(&it.address_file, format!("{address}\n")).unwrap();
-            assert_eq!(it.address().unwrap(), address);
-        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The authority over gRPC: TLS to one pinned certificate authority, a bearer token, and an address that is read anew
 //! whenever a connection was lost.
 
-use super::{AuthorityClient, AuthorityError, Credentials, Denial};
+use super::{AuthorityClient, AuthorityError, Denial, Reach};
 use crate::proto::authority_client::AuthorityClient as Stub;
 use crate::proto::{
     ArtifactChunk, BriefReply, ContractReply, Empty, ExecuteReply, Job, PutArtifactReply, RecordReply, RecordRequest,
@@ -19,7 +19,7 @@ use tonic::metadata::MetadataValue;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Request, Status};
 
-/// The name in the server's certificate, whatever its address.
+/// The name in a local server's certificate, whatever its address.
 pub(crate) const SERVER_NAME: &str = "authority.m87.internal";
 
 /// The metadata key beside a refusing status that names the [`Denial`].
@@ -30,14 +30,14 @@ const CALL_LIMIT: Duration = Duration::from_secs(30);
 
 /// A client that connects when it is first asked, and again after each failure.
 pub struct GrpcClient {
-    credentials: Credentials,
+    reach: Reach,
     channel: Mutex<Option<Channel>>,
 }
 
 impl GrpcClient {
-    /// A client with these credentials; nothing is connected yet.
-    pub fn new(credentials: Credentials) -> Self {
-        Self { credentials, channel: Mutex::new(None) }
+    /// A client that goes this way; nothing is connected yet.
+    pub fn new(reach: impl Into<Reach>) -> Self {
+        Self { reach: reach.into(), channel: Mutex::new(None) }
     }
 
     async fn stub(&self) -> Result<Stub<Channel>, AuthorityError> {
@@ -55,10 +55,13 @@ impl GrpcClient {
 
     async fn connect(&self) -> Result<Channel, AuthorityError> {
         let unavailable = |what: &dyn std::fmt::Display| AuthorityError::Unavailable(what.to_string());
-        let address = self.credentials.address().map_err(|error| unavailable(&error))?;
-        let tls = ClientTlsConfig::new()
-            .ca_certificate(Certificate::from_pem(&self.credentials.ca_pem))
-            .domain_name(SERVER_NAME);
+        let address = self.reach.address().map_err(|error| unavailable(&error))?;
+        let ca_pem = self.reach.ca_pem().map_err(|error| unavailable(&error))?;
+        let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(ca_pem));
+        let tls = match self.reach.server_name() {
+            Some(name) => tls.domain_name(name),
+            None => tls,
+        };
         Endpoint::from_shared(format!("https://{address}"))
             .and_then(|endpoint| endpoint.tls_config(tls))
             .map_err(|error| unavailable(&error))?
@@ -72,7 +75,8 @@ impl GrpcClient {
 
     fn request<T>(&self, message: T) -> Result<Request<T>, AuthorityError> {
         let mut request = Request::new(message);
-        let mut bearer: MetadataValue<_> = format!("Bearer {}", self.credentials.token).parse().map_err(|_| {
+        let token = self.reach.token().map_err(|error| AuthorityError::Unavailable(error.to_string()))?;
+        let mut bearer: MetadataValue<_> = format!("Bearer {token}").parse().map_err(|_| {
             AuthorityError::refused(Denial::Unauthenticated, "the token has characters that no header may have")
         })?;
         bearer.set_sensitive(true);
@@ -239,6 +243,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
     use super::*;
+    use crate::client::{Address, CaSource, TokenSource};
 
     #[test]
     fn every_denial_survives_the_wire() {
@@ -259,10 +264,10 @@ mod tests {
     async fn nobody_listening_is_unavailable() {
         let folder = tempfile::tempdir().unwrap();
         let address_file = folder.path().join("address");
-        let client = GrpcClient::new(Credentials {
-            address_file: address_file.clone(),
-            ca_pem: String::new(),
-            token: "t".to_owned(),
+        let client = GrpcClient::new(Reach {
+            address: Address::File(address_file.clone()),
+            ca: CaSource::Pem(String::new()),
+            token: TokenSource::Inline("t".to_owned()),
         });
         assert!(matches!(client.validation_order().await, Err(AuthorityError::Unavailable(_))));
         std::fs::write(address_file, "127.0.0.1:1\n").unwrap();

@@ -5,10 +5,12 @@
 mod credentials;
 pub(crate) mod grpc;
 mod in_process;
+mod reach;
 
 pub use credentials::{Credentials, CredentialsError};
 pub use grpc::GrpcClient;
 pub use in_process::InProcess;
+pub use reach::{Address, CaSource, Reach, TokenSource};
 
 use crate::proto::{
     BriefReply, ContractReply, ExecuteReply, Job, PutArtifactReply, RecordReply, RecordRequest, RedeemReply,
