@@ -98,7 +98,8 @@ impl Client {
         self
     }
 
-    /// Prefixes job types and process ids on the wire. Files are deployed as they are: they must carry it already.
+    /// Prefixes job types and process ids on the wire. Files are deployed as they are: they must carry it already
+    /// (`m87_bpmn::prefix`).
     #[must_use]
     pub fn with_prefix(mut self, prefix: Prefix) -> Self {
         self.prefix = prefix;
@@ -110,6 +111,24 @@ impl Client {
     pub const fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
+    }
+
+    /// The prefix on job types and process ids.
+    pub const fn prefix(&self) -> &Prefix {
+        &self.prefix
+    }
+
+    /// Whether the gateway answers a caller that brings no token at all: then anybody who reaches it can do what m87 can.
+    ///
+    /// # Errors
+    /// If it gave neither an answer nor a no.
+    pub async fn answers_anybody(&self) -> Result<bool, Error> {
+        let stranger = Self { bearer: Bearer::default(), ..self.clone() };
+        match stranger.topology().await {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_about_the_caller() => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn gateway(&self) -> GatewayClient<InterceptedService<Channel, Bearer>> {

@@ -1,9 +1,12 @@
 //! A channel to a gateway: plain, or by TLS against a named CA.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
-use rustls::pki_types::{CertificateDer, pem::PemObject};
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Uri};
+
+use crate::secure::Dial;
 
 /// How the connection is protected.
 #[derive(Debug, Clone)]
@@ -14,6 +17,13 @@ pub enum Tls {
     Ca {
         /// The CA's certificates, PEM.
         pem: Vec<u8>,
+        /// The name the certificate must carry, if it is not the host of the address.
+        name: Option<String>,
+    },
+    /// The server's certificate must chain to the CA in a file, which is read at each connection: it may be replaced.
+    CaFile {
+        /// The file of the CA's certificates, PEM.
+        path: PathBuf,
         /// The name the certificate must carry, if it is not the host of the address.
         name: Option<String>,
     },
@@ -36,7 +46,11 @@ pub struct ConnectError {
 /// If the address or the CA does not parse.
 pub fn connect(address: &str, tls: Tls) -> Result<Channel, ConnectError> {
     let refuse = |cause: String| ConnectError { address: address.to_owned(), cause };
-    let scheme = if matches!(tls, Tls::Plain) { "http" } else { "https" };
+    let scheme = match &tls {
+        Tls::Ca { .. } => "https",
+        // With a CA file, TLS is below what the endpoint knows of.
+        Tls::Plain | Tls::CaFile { .. } => "http",
+    };
     if address.contains("://") {
         return Err(refuse("it has a scheme".into()));
     }
@@ -58,6 +72,18 @@ pub fn connect(address: &str, tls: Tls) -> Result<Channel, ConnectError> {
                 None => config,
             };
             endpoint.tls_config(config).map_err(|error| refuse(chain(&error)))?
+        }
+        Tls::CaFile { path, name } => {
+            let name = name.or_else(|| endpoint.uri().host().map(str::to_owned)).unwrap_or_default();
+            let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
+            let name = ServerName::try_from(name).map_err(|error| refuse(chain(&error)))?;
+            let origin: Uri = format!("https://{address}").parse().map_err(|error| refuse(chain(&error)))?;
+            let dial = Dial { address: address.to_owned(), name, ca: path };
+            let connector = tower::service_fn(move |_: Uri| {
+                let dial = dial.clone();
+                async move { dial.connect().await.map(TokioIo::new) }
+            });
+            return Ok(endpoint.origin(origin).connect_with_connector_lazy(connector));
         }
     };
     Ok(endpoint.connect_lazy())

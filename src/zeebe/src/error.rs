@@ -36,6 +36,11 @@ impl Error {
         matches!(self, Self::Unavailable { .. })
     }
 
+    /// True if the no is to who asks, whatever the question: no token, one that is not known, or not theirs to ask.
+    pub const fn is_about_the_caller(&self) -> bool {
+        matches!(self, Self::Refused { status: Code::Unauthenticated | Code::PermissionDenied, .. })
+    }
+
     /// True if the gateway does not have this call.
     pub const fn is_unimplemented(&self) -> bool {
         matches!(self, Self::Refused { status: Code::Unimplemented, .. })

@@ -13,6 +13,7 @@ pub mod local;
 pub mod prefix;
 #[rustfmt::skip]
 pub mod proto;
+pub mod secure;
 #[cfg(test)]
 mod tests;
 pub mod token;
@@ -24,6 +25,7 @@ pub use connect::{ConnectError, Tls, connect};
 pub use error::{Error, absent_is_done, exists_is_done};
 pub use job::{Job, JobStream};
 pub use keys::{DefinitionKey, ElementKey, IncidentKey, InstanceKey, JobKey};
-pub use prefix::Prefix;
+pub use prefix::{Prefix, PrefixError};
+pub use secure::{Leaf, TlsError};
 pub use token::{Token, TokenSource};
-pub use worker::{Handler, JobWorker, Outcome, WorkerOptions};
+pub use worker::{Handler, JobWorker, Listener, Outcome, WorkerOptions};

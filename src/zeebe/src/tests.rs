@@ -160,7 +160,7 @@ fn a_token_is_not_printed() {
 #[tokio::test]
 async fn the_prefix_is_on_the_wire_and_nowhere_else() {
     let (echo, client) = serve();
-    let client = client.with_prefix(Prefix::new("blue-"));
+    let client = client.with_prefix(Prefix::parse("blue-").unwrap());
     let instance = client.create_instance(&Definition::Latest("loop".into()), &Map::new()).await.unwrap();
     assert_eq!(instance.key, InstanceKey(i64::MAX), "keys keep their 64 bits");
     client.create_instance(&Definition::Key(DefinitionKey(7)), &Map::new()).await.unwrap();

@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{back_off::BackOff, client::Activation, client::Client, job::Job};
+use crate::{back_off::BackOff, client::Activation, client::Client, error::Error, job::Job};
 
 /// Does the jobs of one type.
 #[async_trait]
@@ -70,6 +70,25 @@ pub struct WorkerOptions {
     pub grace: Duration,
     /// The variables to ask for; `None` for all.
     pub variables: Option<Vec<String>>,
+    /// Who is told what the gateway says.
+    pub listener: Option<Listener>,
+}
+
+/// Is told after each poll, by job type, whether the gateway gave an answer.
+#[derive(Clone)]
+pub struct Listener(Arc<dyn Fn(&str, Result<(), &Error>) + Send + Sync>);
+
+impl Listener {
+    /// Calls this; it must not block.
+    pub fn new(heard: impl Fn(&str, Result<(), &Error>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(heard))
+    }
+}
+
+impl std::fmt::Debug for Listener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Listener")
+    }
 }
 
 impl WorkerOptions {
@@ -85,6 +104,7 @@ impl WorkerOptions {
             back_off: BackOff::default(),
             grace: Duration::from_secs(10),
             variables: None,
+            listener: None,
         }
     }
 }

@@ -52,6 +52,9 @@ async fn poll(line: &Arc<Line>, push: &Push) {
             () = line.stop.cancelled() => return,
             answer = line.client.activate_jobs(&line.ask, u32::try_from(wanted).unwrap_or(u32::MAX), wait) => answer,
         };
+        if let Some(listener) = &line.options.listener {
+            (listener.0)(&line.ask.job_type, answer.as_ref().map(|_| ()));
+        }
         let pause = match answer {
             Ok(jobs) => {
                 recovered(line, "polling", &mut waits);
