@@ -1,13 +1,18 @@
 //! One shape for every kind: `{apiVersion, kind, metadata, spec}` around the core's own types.
 
 use crate::metadata::Metadata;
+use crate::policy::GovernancePolicySpec;
 use crate::run::{EXPECT_TERMINAL, GovernedRunSpec};
-use m87_core::policy::PolicySpec;
+use crate::status::{GovernancePolicyStatus, GovernedRunStatus, Status, ToolManifestStatus};
 use m87_core::reason::Terminal;
 use m87_core::tool::ManifestSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// The group of every kind here.
+pub const GROUP: &str = "m87.dev";
+/// The version of every kind here.
+pub const VERSION: &str = "v1alpha1";
 /// Group and version of every kind here.
 pub const API_VERSION: &str = "m87.dev/v1alpha1";
 
@@ -26,7 +31,7 @@ pub struct Object<S> {
 }
 
 /// The rules of a namespace.
-pub type GovernancePolicy = Object<PolicySpec>;
+pub type GovernancePolicy = Object<GovernancePolicySpec>;
 /// The tools of a namespace.
 pub type ToolManifest = Object<ManifestSpec>;
 /// One proposal to be judged and, if it passes, run.
@@ -36,23 +41,33 @@ pub type GovernedRun = Object<GovernedRunSpec>;
 pub trait Spec {
     /// As written in `kind`.
     const KIND: &'static str;
+    /// As the API server calls many of it, in paths and roles.
+    const PLURAL: &'static str;
     /// As messages call an object of it.
     const WORD: &'static str;
+    /// What the operator says of an object of it.
+    type Status: Status;
 }
 
-impl Spec for PolicySpec {
+impl Spec for GovernancePolicySpec {
     const KIND: &'static str = "GovernancePolicy";
+    const PLURAL: &'static str = "governancepolicies";
     const WORD: &'static str = "policy";
+    type Status = GovernancePolicyStatus;
 }
 
 impl Spec for ManifestSpec {
     const KIND: &'static str = "ToolManifest";
+    const PLURAL: &'static str = "toolmanifests";
     const WORD: &'static str = "manifest";
+    type Status = ToolManifestStatus;
 }
 
 impl Spec for GovernedRunSpec {
     const KIND: &'static str = "GovernedRun";
+    const PLURAL: &'static str = "governedruns";
     const WORD: &'static str = "run";
+    type Status = GovernedRunStatus;
 }
 
 impl<S: Spec> Object<S> {

@@ -25,6 +25,43 @@ pub struct GovernedRunSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 604_800))]
     pub deadline_seconds: Option<i64>,
+    /// Who asks: stamped by the API server's admission on CREATE and never changed; nobody writes it by hand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<StampedActor>,
+    /// While true, the run is not started, contracted for or let loose; its deadline goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspend: Option<bool>,
+    /// True ends the run: HALT before dispatch, FAILED after. It cannot be taken back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel: Option<bool>,
+}
+
+impl GovernedRunSpec {
+    /// What may change after a run was created; everything else is immutable.
+    pub const MUTABLE: [&'static str; 2] = ["suspend", "cancel"];
+
+    /// Whether it is suspended; absent is no.
+    pub fn is_suspended(&self) -> bool {
+        self.suspend == Some(true)
+    }
+
+    /// Whether it is cancelled; absent is no.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancel == Some(true)
+    }
+}
+
+/// Who asks, as the API server knows the requester.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StampedActor {
+    /// The user's name.
+    #[schemars(length(min = 1, max = 512))]
+    pub username: String,
+    /// The user's uid, where the authenticator gives one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub uid: Option<String>,
 }
 
 /// An object of the same namespace, by name.

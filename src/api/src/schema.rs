@@ -8,18 +8,25 @@ use schemars::transform::{RecursiveTransform, Transform};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
 
-/// The structural schema of a kind.
+/// The structural schema of a kind as it is written: without the status.
 pub fn structural<S: Spec + JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
-    let mut schema = settings.into_generator().into_root_schema_for::<Object<S>>();
-    Flatten.transform(&mut schema);
-    schema.insert("title".to_owned(), json!(S::KIND));
-    let mut schema = schema.to_value();
+    let mut schema = of_type::<Object<S>>();
+    if let Some(keywords) = schema.as_object_mut() {
+        keywords.insert("title".to_owned(), json!(S::KIND));
+    }
     if let Some(properties) = properties_mut(&mut schema) {
         properties.insert("apiVersion".to_owned(), json!({"type": "string", "enum": [API_VERSION]}));
         properties.insert("kind".to_owned(), json!({"type": "string", "enum": [S::KIND]}));
     }
     schema
+}
+
+/// The structural schema of a type.
+pub fn of_type<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    Flatten.transform(&mut schema);
+    schema.to_value()
 }
 
 /// The structural schema, closed: every field that is not named is refused, save what an API server writes.
@@ -65,8 +72,9 @@ impl Transform for Flatten {
         {
             schema.remove("anyOf");
             merge(schema, choice.clone());
-            allow_null(schema);
         }
+        no_null(schema);
+        known_formats_only(schema);
     }
 }
 
@@ -106,21 +114,32 @@ fn merge(schema: &mut Schema, from: Map<String, Value>) {
     }
 }
 
-fn allow_null(schema: &mut Schema) {
-    if let Some(kind) = schema.get("type").cloned().filter(Value::is_string) {
-        schema.insert("type".to_owned(), json!([kind, "null"]));
+/// What is optional is left out, not null: an API server refuses null, and so does a file's reader.
+fn no_null(schema: &mut Schema) {
+    if let Some(Value::Array(types)) = schema.get("type").cloned()
+        && let [kind, null] = types.as_slice()
+        && null == "null"
+    {
+        schema.insert("type".to_owned(), kind.clone());
     }
     if let Some(Value::Array(mut names)) = schema.get("enum").cloned() {
-        names.push(Value::Null);
+        names.retain(|name| !name.is_null());
         schema.insert("enum".to_owned(), Value::Array(names));
+    }
+}
+
+/// An API server knows no unsigned formats; bounds say the same.
+fn known_formats_only(schema: &mut Schema) {
+    if schema.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with("uint")) {
+        schema.remove("format");
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::GovernancePolicySpec;
     use crate::run::GovernedRunSpec;
-    use m87_core::policy::PolicySpec;
     use m87_core::tool::ManifestSpec;
 
     #[test]
@@ -138,7 +157,7 @@ mod tests {
                 walk(items, &format!("{path}[]"));
             }
         }
-        walk(&strict::<PolicySpec>(), "policy");
+        walk(&strict::<GovernancePolicySpec>(), "policy");
         walk(&strict::<ManifestSpec>(), "manifest");
         walk(&strict::<GovernedRunSpec>(), "run");
     }
@@ -146,11 +165,7 @@ mod tests {
     #[test]
     fn every_text_and_list_of_a_spec_is_bounded() {
         fn walk(schema: &Value, path: &str) {
-            let is = |kind: &str| match schema.get("type") {
-                Some(Value::String(only)) => only == kind,
-                Some(Value::Array(some)) => some.iter().any(|one| one == kind),
-                _ => false,
-            };
+            let is = |kind: &str| schema.get("type").is_some_and(|only| only == kind);
             if is("string") {
                 assert!(schema.get("maxLength").or_else(|| schema.get("enum")).is_some(), "{path} is unbounded");
             }
@@ -164,7 +179,7 @@ mod tests {
                 walk(items, &format!("{path}[]"));
             }
         }
-        walk(&structural::<PolicySpec>(), "policy");
+        walk(&structural::<GovernancePolicySpec>(), "policy");
         walk(&structural::<ManifestSpec>(), "manifest");
         walk(&structural::<GovernedRunSpec>(), "run");
     }

@@ -10,6 +10,7 @@ use crate::evidence::{Evidence, Interrupted};
 use crate::gates::{self, Check, Clause, Clauses, Gate, no, yes};
 use crate::json::compute_hash;
 use crate::reason::{FailureClass, Reason, Terminal};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How a run ends, why, and everything that was looked at.
@@ -33,7 +34,7 @@ pub struct Verdict {
 }
 
 /// The four gates by the names of the process's variables.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GateResults {
     /// `constraints_ok`.
@@ -47,7 +48,7 @@ pub struct GateResults {
 }
 
 /// Whether the tool may have touched anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Effect {
     /// Nothing ran.
@@ -157,7 +158,7 @@ fn walk(dossier: &Dossier, evidence: &Evidence) -> Walk {
         return walk;
     }
     let budget = case.rules.map(|rules| &rules.effective.autonomy_budget);
-    let passed = walk.passes(gates::judge_budget(budget, evidence));
+    let passed = walk.passes(gates::judge_budget(budget, case.limits(), evidence));
     walk.gates.budget_exceeded = Some(!passed);
     if !passed || cut(evidence.verified.is_some()) {
         return walk;

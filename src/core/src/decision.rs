@@ -6,10 +6,11 @@ use crate::gates::judge_constraints;
 use crate::json::compute_hash;
 use crate::plan::Plan;
 use crate::reason::Reason;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What governance answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// It may go ahead: only reads, asked for by a person, or approved in advance by the policy.
@@ -21,14 +22,16 @@ pub enum Outcome {
 }
 
 /// An answer on one plan.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {
     /// The answer.
     pub outcome: Outcome,
     /// Why it is not `allowed`, sorted by name; empty if it is.
+    #[schemars(length(max = 64))]
     pub reason_codes: Vec<Reason>,
     /// The same plan and answer have the same id, always: `compute_hash` of both.
+    #[schemars(length(max = 64))]
     pub id: String,
 }
 

@@ -3,6 +3,7 @@
 use crate::decide::Effect;
 use crate::reason::Reason;
 use crate::time::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -155,7 +156,7 @@ impl ExecutionReport {
 }
 
 /// How a tool ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Ended {
     /// By itself, with this code.
@@ -165,11 +166,11 @@ pub enum Ended {
     /// Killed at a limit.
     Limit(LimitKind),
     /// It could not be started at all (no such program, not executable).
-    NotStarted(String),
+    NotStarted(#[schemars(length(max = 512))] String),
 }
 
 /// At which limit a tool was killed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum LimitKind {
     /// Wall-clock time.

@@ -24,6 +24,7 @@ use crate::plan::{PlannedTool, plan};
 use crate::reason::{FailureClass, Reason, Terminal};
 use crate::sign::{Envelope, SigningKey};
 use crate::time::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a receipt's envelope says it holds.
@@ -185,12 +186,14 @@ pub struct Process {
 }
 
 /// The artifact's hashes, by who computed them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Artifact {
     /// By `exec`, while it copied what the tool left.
+    #[schemars(length(max = 64))]
     pub declared: Option<String>,
     /// By Governance, from the store.
+    #[schemars(length(max = 64))]
     pub recomputed: Option<String>,
     /// Bytes.
     pub size: i64,

@@ -5,11 +5,11 @@ use super::error::{ReadError, suggestion};
 use crate::metadata::Metadata;
 use crate::names;
 use crate::object::{Object, Spec};
+use crate::policy::GovernancePolicySpec;
 use crate::run::{EXPECT_TERMINAL, GovernedRunSpec};
 use crate::schema;
 use jsonschema::Validator;
 use jsonschema::error::{TypeKind, ValidationErrorKind as Kind};
-use m87_core::policy::PolicySpec;
 use m87_core::reason::Terminal;
 use m87_core::tool::ManifestSpec;
 use schemars::JsonSchema;
@@ -23,7 +23,7 @@ pub(super) trait Checked: Spec + JsonSchema + DeserializeOwned {
     fn problems(object: &Object<Self>) -> Vec<(String, String)>;
 }
 
-impl Checked for PolicySpec {
+impl Checked for GovernancePolicySpec {
     fn problems(_: &Object<Self>) -> Vec<(String, String)> {
         Vec::new()
     }
@@ -51,7 +51,12 @@ impl Checked for GovernedRunSpec {
                 format!("{name:?} is not a terminal; write one of {all}"),
             )
         };
-        unknown.map(problem).into_iter().collect()
+        let stamped = object.spec.actor.as_ref().map(|_| {
+            let problem = "is not written by hand: a cluster stamps who applied the run, and m87 run takes who started it; \
+                           leave it out";
+            ("spec.actor".to_owned(), problem.to_owned())
+        });
+        unknown.map(problem).into_iter().chain(stamped).collect()
     }
 }
 

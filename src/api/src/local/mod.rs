@@ -12,9 +12,9 @@ pub use files::MAX_FILE_BYTES;
 
 use crate::metadata::Metadata;
 use crate::object::{API_VERSION, GovernancePolicy, GovernedRun, Object, Spec, ToolManifest};
+use crate::policy::GovernancePolicySpec;
 use crate::run::GovernedRunSpec;
 use check::Checker;
-use m87_core::policy::PolicySpec;
 use m87_core::strict::{self, Bounds};
 use m87_core::tool::ManifestSpec;
 use serde_json::Value;
@@ -108,7 +108,7 @@ impl Reading {
             _ if version != API_VERSION => {
                 errors.push(place.at("apiVersion").saying(format!("is {version:?}; write {API_VERSION}")));
             }
-            PolicySpec::KIND => self.typed(file, &place, document, errors, |objects, key, object| {
+            GovernancePolicySpec::KIND => self.typed(file, &place, document, errors, |objects, key, object| {
                 objects.policies.insert(key, object);
             }),
             ManifestSpec::KIND => self.typed(file, &place, document, errors, |objects, key, object| {
@@ -118,7 +118,7 @@ impl Reading {
                 objects.runs.insert(key, object);
             }),
             _ => {
-                let known = [PolicySpec::KIND, ManifestSpec::KIND, GovernedRunSpec::KIND];
+                let known = [GovernancePolicySpec::KIND, ManifestSpec::KIND, GovernedRunSpec::KIND];
                 let hint = error::suggestion(&kind, known.into_iter());
                 errors.push(place.at("kind").saying(format!("{kind:?} is not a kind of {API_VERSION}; {hint}")));
             }

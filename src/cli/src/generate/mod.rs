@@ -2,15 +2,15 @@
 
 mod reference;
 
-use crate::args::{Arguments, GenArguments};
+use crate::args::{Arguments, GenArguments, ManArguments};
 use crate::exit::Exit;
-use crate::say::{put, say, tell};
+use crate::say::{counted, put, say, tell};
 use anyhow::Context;
 use clap::CommandFactory;
-use m87_api::{Spec, schema};
-use m87_core::policy::PolicySpec;
+use m87_api::{GovernancePolicySpec, Spec, schema};
 use m87_core::tool::ManifestSpec;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// Writes every generated file that is not current; with `--check`, only names them.
 pub(crate) fn files(arguments: &GenArguments) -> anyhow::Result<Exit> {
@@ -36,10 +36,14 @@ pub(crate) fn files(arguments: &GenArguments) -> anyhow::Result<Exit> {
 
 /// Every generated file: its path from the root, and its text.
 fn generated() -> anyhow::Result<Vec<(&'static str, String)>> {
-    let policy = schema::structural::<PolicySpec>();
+    let policy = schema::structural::<GovernancePolicySpec>();
     let manifest = schema::structural::<ManifestSpec>();
     let run = schema::structural::<m87_api::GovernedRunSpec>();
-    let kinds = [(PolicySpec::KIND, &policy), (ManifestSpec::KIND, &manifest), (m87_api::GovernedRunSpec::KIND, &run)];
+    let kinds = [
+        (GovernancePolicySpec::KIND, &policy),
+        (ManifestSpec::KIND, &manifest),
+        (m87_api::GovernedRunSpec::KIND, &run),
+    ];
     let resources = reference::resources(&kinds);
     Ok(vec![
         ("docs/schemas/governancepolicy.json", pretty(&policy)?),
@@ -55,20 +59,60 @@ fn pretty(value: &Value) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")
 }
 
+/// The command line as people use it: without the commands that m87 starts itself.
+fn for_people() -> clap::Command {
+    let whole = Arguments::command();
+    let mut root = clap::Command::new("m87").version(env!("CARGO_PKG_VERSION")).propagate_version(true);
+    if let (Some(about), Some(long)) = (whole.get_about(), whole.get_long_about()) {
+        root = root.about(about.clone()).long_about(long.clone());
+    }
+    let commands = whole.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    root.args(whole.get_arguments().cloned()).subcommands(commands)
+}
+
 /// Prints a completion script.
 pub(crate) fn completions(shell: clap_complete::Shell) -> anyhow::Result<Exit> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "m87", &mut script);
+    clap_complete::generate(shell, &mut for_people(), "m87", &mut script);
     put!(script);
     Ok(Exit::AsAsked)
 }
 
-/// Prints the manual page.
-pub(crate) fn man() -> anyhow::Result<Exit> {
-    let mut page = Vec::new();
-    clap_mangen::Man::new(Arguments::command()).render(&mut page)?;
+/// Prints one manual page, or writes all of them.
+pub(crate) fn man(arguments: &ManArguments) -> anyhow::Result<Exit> {
+    let mut root = for_people();
+    root.build();
+    let mut pages = BTreeMap::new();
+    manual(&root, "m87", &mut pages)?;
+    if let Some(folder) = &arguments.dir {
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+        for (name, page) in &pages {
+            let file = folder.join(format!("{name}.1"));
+            std::fs::write(&file, page).with_context(|| file.display().to_string())?;
+        }
+        say!("wrote {} to {}", counted(pages.len(), "page"), folder.display());
+        return Ok(Exit::AsAsked);
+    }
+    let mut name = vec!["m87"];
+    name.extend(arguments.command.iter().map(String::as_str));
+    let Some(page) = pages.get(&name.join("-")) else {
+        tell!("there is no command {:?}; see m87 --help", name.join(" "));
+        return Ok(Exit::Invalid);
+    };
     put!(page);
     Ok(Exit::AsAsked)
+}
+
+/// The page of a command and of each below it, by its name: `m87-receipt-verify`.
+fn manual(command: &clap::Command, name: &str, pages: &mut BTreeMap<String, Vec<u8>>) -> anyhow::Result<()> {
+    let shown = |inner: &&clap::Command| !inner.is_hide_set() && inner.get_name() != "help";
+    for inner in command.get_subcommands().filter(shown) {
+        manual(inner, &format!("{name}-{}", inner.get_name()), pages)?;
+    }
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone()).title(name).render(&mut page)?;
+    pages.insert(name.to_owned(), page);
+    Ok(())
 }
 
 #[cfg(test)]

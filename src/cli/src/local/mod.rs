@@ -15,7 +15,7 @@ mod session;
 use crate::args::{Output, RunArguments};
 use crate::bpmn;
 use crate::exit::Exit;
-use crate::say::{put, tell};
+use crate::say::{counted, put, tell};
 use crate::signals;
 use export::{Export, Exported};
 use folder::Folder;
@@ -56,7 +56,7 @@ pub(crate) fn read(files: &[std::path::PathBuf]) -> Option<Objects> {
             shown.for_each(|error| tell!("{}", report::printable(&error.to_string())));
             let left = errors.len().saturating_sub(SHOWN_ERRORS);
             let more = if left == 0 { String::new() } else { format!(" ({left} not shown)") };
-            tell!("{} errors{more}; nothing was run", errors.len());
+            tell!("{}{more}; nothing was run", counted(errors.len(), "error"));
             None
         }
     }
@@ -64,7 +64,7 @@ pub(crate) fn read(files: &[std::path::PathBuf]) -> Option<Objects> {
 
 /// The runs under a policy whose process is not proved are refused with a receipt; the path that refuses it is told here.
 fn tell_of_process(key: &Key, policy: &GovernancePolicy) {
-    if let Some(why) = policy.spec.process.as_ref().and_then(|process| bpmn::refusal(&process.bpmn)) {
+    if let Some(why) = policy.spec.rules.process.as_ref().and_then(|process| bpmn::refusal(&process.bpmn)) {
         let why = report::printable(&why);
         tell!("policy {:?}: its process is not proved, and its runs are refused: {why}", key.name);
     }

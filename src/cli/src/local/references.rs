@@ -2,8 +2,8 @@
 
 use crate::local::names::Names;
 use async_trait::async_trait;
-use m87_api::Spec;
 use m87_api::local::{Key, Objects};
+use m87_api::{GovernancePolicySpec, Spec};
 use m87_authority::world::{References, ReferencesUnavailable};
 use m87_core::dossier::{Dossier, Named, Pinned};
 use m87_core::json::compute_hash;
@@ -23,7 +23,8 @@ impl Files {
         Self { objects, names }
     }
 
-    fn pin<S: Spec + Clone + Serialize>(&self, key: &Key, spec: &S) -> Result<Pinned<S>, ReferencesUnavailable> {
+    /// What is judged of an object of kind `S`.
+    fn pin<S: Spec, T: Clone + Serialize>(&self, key: &Key, spec: &T) -> Result<Pinned<T>, ReferencesUnavailable> {
         let sha256 = compute_hash(spec).map_err(|error| ReferencesUnavailable(format!("{} {error}", key.name)))?;
         Ok(Pinned { name: key.name.clone(), uid: self.names.object(S::KIND, key), sha256, spec: spec.clone() })
     }
@@ -33,7 +34,11 @@ impl Files {
 impl References for Files {
     async fn policy(&self, namespace: &Named, name: &str) -> Result<Option<Pinned<PolicySpec>>, ReferencesUnavailable> {
         let key = Key { namespace: namespace.name.clone(), name: name.to_owned() };
-        self.objects.policies.get(&key).map(|policy| self.pin(&key, &policy.spec)).transpose()
+        self.objects
+            .policies
+            .get(&key)
+            .map(|policy| self.pin::<GovernancePolicySpec, _>(&key, &policy.spec.rules))
+            .transpose()
     }
 
     async fn baseline(&self) -> Result<Option<Pinned<PolicySpec>>, ReferencesUnavailable> {
@@ -46,7 +51,7 @@ impl References for Files {
         name: &str,
     ) -> Result<Option<Pinned<ManifestSpec>>, ReferencesUnavailable> {
         let key = Key { namespace: namespace.name.clone(), name: name.to_owned() };
-        self.objects.manifests.get(&key).map(|manifest| self.pin(&key, &manifest.spec)).transpose()
+        self.objects.manifests.get(&key).map(|manifest| self.pin::<ManifestSpec, _>(&key, &manifest.spec)).transpose()
     }
 
     async fn suspended(&self, _dossier: &Dossier) -> Result<bool, ReferencesUnavailable> {
