@@ -1,6 +1,6 @@
 //! The handle of a running engine. Cloned freely; every clone speaks to the one task that owns the journal.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -20,7 +20,7 @@ use crate::machine::{
 };
 use crate::rejection::{Intent, Rejection, RejectionKind};
 use crate::shell::{Pollers, Request, Streams, Task};
-use crate::view::{IncidentView, InstanceView, JobView, Notice};
+use crate::view::{IncidentView, InstanceView, JobView, Load, Notice};
 
 /// How often a long poll looks again although nobody woke it.
 const PROBE: Duration = Duration::from_secs(2);
@@ -256,6 +256,11 @@ impl Engine {
     /// The open incidents, oldest first.
     pub fn incidents(&self) -> Vec<IncidentView> {
         self.committed().incidents()
+    }
+
+    /// How much there is to do, by type of job.
+    pub fn load(&self) -> BTreeMap<String, Load> {
+        self.committed().load()
     }
 
     /// The committed state, as of now.

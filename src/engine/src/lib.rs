@@ -24,4 +24,4 @@ pub use machine::{
     Resource, StreamRequest, Target,
 };
 pub use rejection::{Intent, Rejection, RejectionKind};
-pub use view::{Ending, IncidentKind, IncidentView, InstanceView, JobView, Notice};
+pub use view::{Ending, IncidentKind, IncidentView, InstanceView, JobView, Load, Notice};

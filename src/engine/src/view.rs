@@ -6,6 +6,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::JobKind;
 
+/// How much there is to do of one type of job.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Jobs that wait for a worker.
+    pub waiting: usize,
+    /// Jobs that are with one.
+    pub held: usize,
+}
+
 /// A job, whoever has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JobView {

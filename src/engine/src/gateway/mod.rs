@@ -16,12 +16,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use m87_zeebe::Leaf;
 use m87_zeebe::proto::gateway_server::GatewayServer;
+use m87_zeebe::secure::{H2, incoming};
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
 use tonic::codec::CompressionEncoding;
-use tonic::transport::{Channel, Identity, Server, ServerTlsConfig, server::Router};
+use tonic::transport::{Channel, Server, server::Router};
 
 pub use callers::{Caller, Callers, Open, Tokens, Unidentified};
 
@@ -50,6 +52,8 @@ pub enum Protection {
         /// Its private key, PEM.
         key: Vec<u8>,
     },
+    /// TLS with a certificate that is replaced while it serves.
+    TlsBy(Arc<Leaf>),
 }
 
 /// Why a gateway does not serve.
@@ -61,9 +65,12 @@ pub enum ServeError {
     /// The listener cannot say where it listens.
     #[error("the listener is not usable: {0}")]
     Listener(#[from] io::Error),
-    /// The certificate or key is not usable, or the server broke.
+    /// The server broke.
     #[error("the gateway cannot serve: {0}")]
     Transport(#[from] tonic::transport::Error),
+    /// The certificate or key is not usable.
+    #[error("the gateway cannot serve TLS: {0}")]
+    Tls(#[from] m87_zeebe::TlsError),
 }
 
 impl Engine {
@@ -80,12 +87,11 @@ impl Engine {
         stop: CancellationToken,
     ) -> Result<(), ServeError> {
         let address = listener.local_addr()?;
-        let server = match protection {
+        let tls = match protection {
             Protection::PlainOnLoopback if !address.ip().is_loopback() => return Err(ServeError::NotLoopback(address)),
-            Protection::PlainOnLoopback | Protection::PlainAnywhere => server(),
-            Protection::Tls { certificate, key } => {
-                server().tls_config(ServerTlsConfig::new().identity(Identity::from_pem(certificate, key)))?
-            }
+            Protection::PlainOnLoopback | Protection::PlainAnywhere => None,
+            Protection::Tls { certificate, key } => Some(Leaf::new(&certificate, &key)?.server(&[H2])?),
+            Protection::TlsBy(leaf) => Some(leaf.server(&[H2])?),
         };
         let closing = CancellationToken::new();
         let service = Service { engine: self.clone(), callers, address: Some(address), closing: closing.clone() };
@@ -96,8 +102,13 @@ impl Engine {
             }
             closing.cancel();
         };
-        let serving =
-            routes(server, service).await.serve_with_incoming_shutdown(TcpListenerStream::new(listener), closed);
+        let router = routes(server(), service).await;
+        let serving = async {
+            match tls {
+                Some(tls) => router.serve_with_incoming_shutdown(incoming(listener, tls), closed).await,
+                None => router.serve_with_incoming_shutdown(TcpListenerStream::new(listener), closed).await,
+            }
+        };
         let overdue = async {
             closing.cancelled().await;
             tokio::time::sleep(CLOSING).await;

@@ -13,7 +13,7 @@ use super::command::{Activation, JobKind};
 use super::compile::compile;
 use super::graph::{Node, Process};
 use crate::document::Document;
-use crate::view::IncidentKind;
+use crate::view::{IncidentKind, Load};
 
 /// Keys carry their partition in the upper 13 bits; there is one partition, 1.
 const PARTITION_BITS: i64 = 1 << 51;
@@ -325,6 +325,21 @@ impl State {
     /// How many process instances are running.
     pub fn running(&self) -> usize {
         self.instances.len()
+    }
+
+    /// How many jobs of each type wait for a worker, and how many are with one. A job without retries is neither: it waits
+    /// for a person.
+    pub fn load(&self) -> BTreeMap<String, Load> {
+        let waiting =
+            self.ready.iter().map(|(job_type, keys)| (job_type.clone(), Load { waiting: keys.len(), held: 0 }));
+        let mut by_type: BTreeMap<String, Load> = waiting.collect();
+        for job in self.jobs.values().filter(|job| matches!(job.state, JobState::Activated { .. })) {
+            match by_type.get_mut(&job.job_type) {
+                Some(load) => load.held += 1,
+                None => drop(by_type.insert(job.job_type.clone(), Load { waiting: 0, held: 1 })),
+            }
+        }
+        by_type
     }
 
     /// Activatable jobs of a type, oldest first.

@@ -193,6 +193,33 @@ async fn tls_is_served_and_a_broken_certificate_is_refused_at_the_start() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let broken = Protection::Tls { certificate: b"no".to_vec(), key: b"no".to_vec() };
     let refusal = engine.serve(listener, broken, Arc::new(Open), CancellationToken::new()).await;
-    assert!(matches!(refusal, Err(ServeError::Transport(_))), "{refusal:?}");
+    assert!(matches!(refusal, Err(ServeError::Tls(_))), "{refusal:?}");
+    engine.stop().await;
+}
+
+#[tokio::test]
+async fn a_new_certificate_is_shown_without_a_restart_and_open_connections_go_on() {
+    let make = || {
+        let made = rcgen::generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+        (made.cert.pem().into_bytes(), made.signing_key.serialize_pem().into_bytes())
+    };
+    let (old, new) = (make(), make());
+    let engine = engine().await;
+    let leaf = m87_zeebe::Leaf::new(&old.0, &old.1).unwrap();
+    let served = serve(&engine, Protection::TlsBy(leaf.clone()), Arc::new(Open)).await;
+    let address = served.address.to_string();
+    let gateway = |ca: &[u8]| {
+        let tls = m87_zeebe::Tls::Ca { pem: ca.to_vec(), name: Some("localhost".into()) };
+        GatewayClient::new(m87_zeebe::connect(&address, tls).unwrap())
+    };
+    let mut before = gateway(&old.0);
+    before.topology(proto::TopologyRequest {}).await.unwrap();
+    leaf.replace(&new.0, &new.1).unwrap();
+    before.topology(proto::TopologyRequest {}).await.unwrap();
+    assert!(gateway(&old.0).topology(proto::TopologyRequest {}).await.is_err());
+    gateway(&new.0).topology(proto::TopologyRequest {}).await.unwrap();
+    assert!(leaf.replace(b"no", b"no").is_err());
+    gateway(&new.0).topology(proto::TopologyRequest {}).await.unwrap();
+    served.end().await;
     engine.stop().await;
 }

@@ -7,7 +7,7 @@ use crate::document::Document;
 use crate::fixture::*;
 use crate::machine::{Activation, Answer, Command, JobState, StreamRequest};
 use crate::rejection::RejectionKind;
-use crate::view::IncidentKind;
+use crate::view::{IncidentKind, Load};
 
 fn lab_with_jobs(count: usize) -> Lab {
     let mut lab = Lab::with(&[one_task("p")]);
@@ -30,6 +30,19 @@ fn jobs_are_handed_out_oldest_first_and_no_more_than_asked() {
     lab.fail(all[3], 1, 0).unwrap();
     lab.fail(all[0], 1, 0).unwrap();
     assert_eq!(lab.activate("work", 1)[0].key, all[0]);
+}
+
+#[test]
+fn the_load_counts_what_waits_and_what_is_held_and_nothing_that_is_stuck_or_backing_off() {
+    let mut lab = lab_with_jobs(5);
+    let jobs: Vec<i64> = lab.activate("work", 3).iter().map(|job| job.key).collect();
+    let load = |lab: &Lab| lab.state.load().get("work").copied().unwrap_or_default();
+    assert_eq!(load(&lab), Load { waiting: 2, held: 3 });
+    lab.fail(jobs[0], 0, 0).unwrap();
+    lab.fail(jobs[1], 1, 60_000).unwrap();
+    lab.complete(jobs[2], json!({}));
+    assert_eq!(load(&lab), Load { waiting: 2, held: 0 });
+    assert_eq!(lab.state.load().get("other"), None);
 }
 
 #[test]
