@@ -59,16 +59,6 @@ CREATE TABLE log (
     PRIMARY KEY (namespace_uid, idx)
 ) STRICT, WITHOUT ROWID;
 
--- What Memory has taken in.
-CREATE TABLE memory (
-    run_uid       TEXT PRIMARY KEY REFERENCES runs (uid),
-    namespace_uid TEXT NOT NULL,
-    target        TEXT NOT NULL,
-    sha256        TEXT NOT NULL,
-    size          INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-CREATE INDEX memory_by_target ON memory (namespace_uid, target);
-
 -- What an engine calls a process's bytes.
 CREATE TABLE definitions (
     engine_id      TEXT NOT NULL,

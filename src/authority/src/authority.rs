@@ -11,12 +11,13 @@ use crate::log_book::LogBook;
 use crate::mark::{HighWaterMark, Mark, Standing, standing};
 use crate::row::{Claim, Row, Run};
 use crate::step::{Step, step};
-use crate::store::{Change, Disk, Headroom, Loaded, Remembered, Store, StoreError, With};
+use crate::store::{Change, Disk, Headroom, Loaded, Store, StoreError, With};
 use crate::world::{Checkpoints, Epoch, References, StatusSink, drifted};
 use m87_core::lane::JobType;
 use m87_core::sign::SigningKey;
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -90,7 +91,7 @@ pub struct Authority {
     pub(crate) key: SigningKey,
     pub(crate) options: Options,
     pub(crate) logs: LogBook,
-    epoch: i64,
+    epoch: AtomicI64,
     standing: RwLock<Standing>,
     /// The mark as it was written last.
     written: tokio::sync::Mutex<Option<Mark>>,
@@ -125,33 +126,36 @@ impl Authority {
         options: Options,
         epoch: &dyn Epoch,
     ) -> Result<Self, OpenError> {
-        let mark = world.mark.read(store.id()).await?;
+        let kept = world.mark.read(store.id()).await?;
         let logs = LogBook::default();
         logs.catch_up(&*store).await?;
         let counters = store.counters().await?;
         let now = Mark { epoch: counters.epoch, redemptions: counters.redemptions, logs: logs.marks() };
-        let standing = standing(mark.as_ref(), &now, |namespace, size| logs.root_at(namespace, size));
+        let standing = standing(&kept, &now, |namespace, size| logs.root_at(namespace, size));
         let last = match &standing {
-            Standing::Current => counters.epoch.max(mark.map_or(0, |mark| mark.epoch)),
+            Standing::Current => counters.epoch.max(kept.epoch()),
             // Not past the mark: the next start must see it too.
             Standing::Restored(_) => counters.epoch,
         };
         let epoch = epoch.epoch(last);
         store.lead(epoch).await?;
-        Ok(Self {
+        let authority = Self {
             store,
             artifacts,
             world,
             key,
             options,
             logs,
-            epoch,
+            epoch: AtomicI64::new(epoch),
             standing: RwLock::new(standing),
             written: tokio::sync::Mutex::default(),
             engine: RwLock::default(),
             live: Mutex::default(),
             strays: Mutex::default(),
-        })
+        };
+        // From here on nobody who led before writes the mark, and a trace of this store is never there without a mark.
+        authority.write_mark().await?;
+        Ok(authority)
     }
 
     /// Why no contract is issued at all, if the store is behind its mark.
@@ -160,8 +164,9 @@ impl Authority {
             Standing::Current => None,
             Standing::Restored(why) => Some(format!(
                 "the store was restored from an older copy ({why}; {place}): what it does not know of may have been done, so \
-                 nothing is executed. If that is what you want, run `m87 store accept --out DIR`",
+                 nothing is executed. If that is what you want, run `{accepting}`",
                 place = self.world.mark.place(self.store.id()),
+                accepting = self.world.mark.accepting(self.store.id()),
             )),
         }
     }
@@ -169,10 +174,17 @@ impl Authority {
     /// Accepts a restored store: its mark becomes what the store is now. Every run that came with the copy is barred from a
     /// contract for ever, since nobody knows what became of it.
     pub async fn accept(&self) -> Result<(), OpenError> {
-        self.store.bar_present_runs(self.epoch).await?;
+        // Past whoever led over what is given up, so that none of them is ever taken for current again.
+        let known = self.world.mark.read(self.store.id()).await?.epoch();
+        if self.epoch() <= known {
+            let epoch = known.saturating_add(1);
+            self.store.lead(epoch).await?;
+            self.epoch.store(epoch, Ordering::SeqCst);
+        }
+        self.store.bar_present_runs(self.epoch()).await?;
         let mut written = self.written.lock().await;
         let mark = self.mark_now().await?;
-        self.world.mark.write(self.store.id(), &mark).await?;
+        self.world.mark.accept(self.store.id(), &mark).await?;
         *written = Some(mark);
         *self.standing.write().unwrap_or_else(PoisonError::into_inner) = Standing::Current;
         Ok(())
@@ -210,8 +222,8 @@ impl Authority {
     }
 
     /// This leader's epoch.
-    pub const fn epoch(&self) -> i64 {
-        self.epoch
+    pub fn epoch(&self) -> i64 {
+        self.epoch.load(Ordering::SeqCst)
     }
 
     /// The store.
@@ -283,18 +295,13 @@ impl Authority {
             Step::To(row) => *row,
         };
         let uid = &loaded.run.dossier.run.uid;
-        let remembered = remembered(loaded, event, &row);
-        let with = match (event, &remembered) {
-            (Event::Redeem(_), _) => With::Redemption,
-            (_, Some(entry)) => With::Memory(entry),
-            (_, None) => With::Nothing,
-        };
+        let with = if matches!(event, Event::Redeem(_)) { With::Redemption } else { With::Nothing };
         self.commit(loaded, row, with).await.inspect(|after| self.changed(uid, &after.run))
     }
 
     pub(crate) async fn commit(&self, loaded: &Loaded, row: Row, with: With<'_>) -> Result<Loaded, Failed> {
         let uid = &loaded.run.dossier.run.uid;
-        let change = Change { epoch: self.epoch, uid, version: loaded.version, row: &row, with };
+        let change = Change { epoch: self.epoch(), uid, version: loaded.version, row: &row, with };
         match self.store.commit(&change).await {
             Ok(()) => {
                 let run = Run { dossier: loaded.run.dossier.clone(), row };
@@ -346,20 +353,6 @@ impl Authority {
     }
 }
 
-/// What Memory takes in with an accepted promotion.
-fn remembered(loaded: &Loaded, event: &Event, row: &Row) -> Option<Remembered> {
-    let Event::Promoted(promoted) = event else { return None };
-    let artifact = row.artifact.as_ref().filter(|_| promoted.accepted)?;
-    let dossier = &loaded.run.dossier;
-    Some(Remembered {
-        run_uid: dossier.run.uid.clone(),
-        namespace_uid: dossier.namespace.uid.clone(),
-        target: dossier.proposal.target.clone()?,
-        sha256: artifact.sha256.clone(),
-        size: artifact.size,
-    })
-}
-
 /// A change that was not made.
 #[derive(Debug)]
 pub(crate) enum Failed {
@@ -391,4 +384,7 @@ pub enum OpenError {
     /// The mark.
     #[error(transparent)]
     Mark(#[from] crate::mark::MarkError),
+    /// The mark cannot be brought up to date.
+    #[error(transparent)]
+    Authority(#[from] AuthorityError),
 }

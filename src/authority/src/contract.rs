@@ -176,7 +176,8 @@ mod tests {
         Run { dossier: Arc::new(fixtures::dossier()), row }
     }
 
-    const GOOD: Facts = Facts { drifted: false, has_headroom: true, owns_effect: true, restored: false };
+    const GOOD: Facts =
+        Facts { drifted: false, has_headroom: true, owns_effect: true, suspended: false, restored: false };
 
     #[test]
     fn a_contract_needs_every_fact() {
@@ -184,6 +185,7 @@ mod tests {
         let cases = [
             (Facts { restored: true, ..GOOD }, Refusal::StoreRestored),
             (Facts { owns_effect: false, ..GOOD }, Refusal::EffectSpent),
+            (Facts { suspended: true, ..GOOD }, Refusal::Suspended),
             (Facts { drifted: true, ..GOOD }, Refusal::Drifted),
             (Facts { has_headroom: false, ..GOOD }, Refusal::HeadroomExhausted),
         ];

@@ -101,16 +101,10 @@ pub(super) async fn redeem(
     };
     if let State::Contracted(_, contract) = &loaded.run.row.state
         && contract.id == request.contract_id
-        && let Some(cause) = standing(authority.facts(&loaded).await?)
+        && let Some((cause, error)) = withheld(service, &loaded, attempt).await?
     {
-        let now = authority.now();
-        authority.apply(&uid, |_| Event::TakeBack(cause, now)).await?;
-        return Err(refused(cause));
-    }
-    if let Some(why) = changed_since_made(service, &loaded, attempt).await? {
-        let now = authority.now();
-        authority.apply(&uid, |_| Event::TakeBack(Refusal::Tampered, now)).await?;
-        return Err(AuthorityError::refused(Denial::ContractVoid, why));
+        authority.apply_to(&loaded, &Event::TakeBack(cause, authority.now())).await?;
+        return Err(error);
     }
     // Exactly the row that was judged: whatever came in between is judged anew by the next try.
     let after = authority.apply_to(&loaded, &event(authority.now())).await?;
@@ -123,13 +117,21 @@ pub(super) async fn redeem(
     Ok(RedeemReply { order: write(&order)? })
 }
 
-/// Why the process that redeems is not what the executor made; a repeat by the process that has redeemed is not asked.
-async fn changed_since_made(service: &Service, loaded: &Loaded, attempt: u32) -> Result<Option<String>, AuthorityError> {
-    let row = &loaded.run.row;
-    let (State::Contracted(..), Some(attempt)) = (&row.state, row.attempt(attempt)) else { return Ok(None) };
+/// Why a contract that was issued is taken back instead of redeemed, if it is.
+async fn withheld(
+    service: &Service,
+    loaded: &Loaded,
+    attempt: u32,
+) -> Result<Option<(Refusal, AuthorityError)>, AuthorityError> {
+    if let Some(cause) = standing(service.authority.facts(loaded).await?) {
+        return Ok(Some((cause, refused(cause))));
+    }
     // Where it matters what was made, a caller is not known before the executor has said so.
-    let Some(handle) = &attempt.handle else { return Ok(None) };
-    service.authority.world.executor.as_made(handle).await.map(Result::err).map_err(unavailable)
+    let Some(handle) = loaded.run.row.attempt(attempt).and_then(|attempt| attempt.handle.as_ref()) else {
+        return Ok(None);
+    };
+    let made = service.authority.world.executor.as_made(handle).await.map_err(unavailable)?;
+    Ok(made.err().map(|why| (Refusal::Tampered, AuthorityError::refused(Denial::ContractVoid, why))))
 }
 
 fn refused(cause: Refusal) -> AuthorityError {

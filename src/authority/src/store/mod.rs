@@ -1,7 +1,9 @@
 //! Where the rows are kept. Every change is one compare-and-set in one transaction, which also checks the leader's epoch
 //! and appends to the log what belongs to the change.
 
+mod change;
 mod codec;
+mod group;
 mod migrate;
 mod reserve;
 mod sqlite;
@@ -55,6 +57,9 @@ pub trait Store: Send + Sync {
     /// The receipt of that run.
     async fn receipt(&self, uid: &str) -> Result<Option<StoredReceipt>, StoreError>;
 
+    /// Where that run's receipt stands in its namespace's log, from 0; `None` if it has none yet.
+    async fn log_index(&self, uid: &str) -> Result<Option<u64>, StoreError>;
+
     /// The log of a namespace, from that index on.
     async fn log(&self, namespace_uid: &str, from: u64) -> Result<Vec<LogEntry>, StoreError>;
 
@@ -72,9 +77,6 @@ pub trait Store: Send + Sync {
         bpmn_sha256: &str,
         definition: Definition,
     ) -> Result<(), StoreError>;
-
-    /// What Memory holds for a target, the latest last.
-    async fn memory(&self, namespace_uid: &str, target: &str) -> Result<Vec<Remembered>, StoreError>;
 
     /// The latest epoch declared, and how many redemptions there have been.
     async fn counters(&self) -> Result<Counters, StoreError>;
@@ -144,8 +146,6 @@ pub enum With<'a> {
     Nothing,
     /// One redemption more.
     Redemption,
-    /// A memory entry.
-    Memory(&'a Remembered),
     /// The receipt and its log entry.
     Receipt(&'a StoredReceipt, &'a LogEntry),
 }
@@ -179,21 +179,6 @@ pub struct StoredReceipt {
     pub hash: String,
     /// The DSSE envelope, canonical JSON.
     pub envelope: String,
-}
-
-/// A memory entry.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Remembered {
-    /// The run it came from.
-    pub run_uid: String,
-    /// The tenant.
-    pub namespace_uid: String,
-    /// What it is about: the run's target.
-    pub target: String,
-    /// The artifact.
-    pub sha256: String,
-    /// Its size in bytes.
-    pub size: i64,
 }
 
 /// What only goes up.

@@ -1,18 +1,19 @@
 //! The store on SQLite: one file, one writer, every commit on the disk before it is answered.
 
-use super::codec::{effect, from_json, loaded, to_json};
+use super::change::{claim_effect, insert_run, number, update_run};
+use super::codec::{effect, from_json, loaded};
+use super::group::{Group, Grouped};
 use super::migrate::migrate;
 use super::reserve::Reserve;
 use super::{
-    Change, Counters, Effect, Headroom, Loaded, Opened, Opening, Remembered, Store, StoreError, StoredReceipt,
-    TokenOwner, With,
+    Change, Counters, Effect, Headroom, Loaded, Opened, Opening, Store, StoreError, StoredReceipt, TokenOwner,
 };
 use crate::executor::AttemptKind;
 use crate::row::Definition;
 use async_trait::async_trait;
 use m87_core::log::LogEntry;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{Connection, Row, Sqlite, Transaction};
+use sqlx::{ConnectOptions, Row};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -21,7 +22,7 @@ use std::time::Duration;
 /// A store in a folder of its own; one process at a time may hold it.
 pub struct SqliteStore {
     id: String,
-    writer: SqlitePool,
+    writer: Group,
     readers: SqlitePool,
     reserve: Reserve,
     /// Held as long as the store is open.
@@ -54,174 +55,44 @@ impl SqliteStore {
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
             .busy_timeout(Duration::from_secs(10));
-        // On a full disk SQLite undoes a transaction by itself: a connection that still counts one is replaced.
-        let writer = SqlitePoolOptions::new()
-            .max_connections(1)
-            .before_acquire(|connection, _| Box::pin(async move { Ok(!connection.is_in_transaction()) }))
-            .connect_with(options.clone())
-            .await?;
-        migrate(&mut *writer.acquire().await?).await?;
+        let mut writer = options.connect().await?;
+        migrate(&mut writer).await?;
         let readers = SqlitePoolOptions::new().max_connections(READERS).connect_with(options.read_only(true)).await?;
         sqlx::query("INSERT INTO meta (key, value) VALUES ('id', ?), ('epoch', '0'), ('redemptions', '0'), ('barred', '0') ON CONFLICT DO NOTHING")
             .bind(fresh_id)
-            .execute(&writer)
+            .execute(&mut writer)
             .await?;
-        let id = sqlx::query("SELECT value FROM meta WHERE key = 'id'").fetch_one(&writer).await?.try_get(0)?;
-        Ok(Self { id, writer, readers, reserve: Reserve::keep(folder, headroom.reserve_bytes), _lock: lock })
+        let id = sqlx::query("SELECT value FROM meta WHERE key = 'id'").fetch_one(&mut writer).await?.try_get(0)?;
+        Ok(Self {
+            id,
+            writer: Group::new(writer),
+            readers,
+            reserve: Reserve::keep(folder, headroom.reserve_bytes),
+            _lock: lock,
+        })
     }
 
     /// Lets the database grow to so many pages at most, as a full disk would.
     #[cfg(test)]
     pub(super) async fn limit_pages(&self, pages: u32) {
         let pragma = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
-        sqlx::raw_sql(pragma).execute(&self.writer).await.map(drop).unwrap_or_default();
+        let mut change = self.writer.begin().await.unwrap();
+        sqlx::raw_sql(pragma).execute(&mut *change).await.unwrap();
+        change.commit().await.unwrap();
     }
 
-    /// Begins a transaction of this epoch's leader.
-    async fn begin(&self, epoch: i64) -> Result<Transaction<'_, Sqlite>, StoreError> {
-        let mut transaction = self.begin_any().await?;
-        let leader = number(&mut transaction, "epoch").await?;
-        if leader == epoch { Ok(transaction) } else { Err(StoreError::Deposed { mine: epoch, leader }) }
-    }
-
-    async fn begin_any(&self) -> Result<Transaction<'_, Sqlite>, sqlx::Error> {
-        const BEGIN: &str = "BEGIN IMMEDIATE";
-        match self.writer.begin_with(BEGIN).await {
-            // A full disk makes SQLite roll back by itself, which the connection does not notice: it believes for ever to be
-            // within a transaction.
-            Err(sqlx::Error::InvalidSavePointStatement) => {
-                self.writer.acquire().await?.close().await?;
-                self.writer.begin_with(BEGIN).await
-            }
-            other => other,
-        }
+    /// Begins a change of this epoch's leader.
+    async fn begin(&self, epoch: i64) -> Result<Grouped, StoreError> {
+        let mut change = self.writer.begin().await?;
+        let leader = number(&mut change, "epoch").await?;
+        if leader == epoch { Ok(change) } else { Err(StoreError::Deposed { mine: epoch, leader }) }
     }
 
     async fn try_commit(&self, change: &Change<'_>) -> Result<(), StoreError> {
-        let mut transaction = self.begin(change.epoch).await?;
-        let claim = change.row.claim();
-        let updated = sqlx::query(
-            "UPDATE runs SET version = version + 1, epoch = ?, state = ?, engine_id = ?, instance_key = ?, row = ? WHERE uid = ? AND version = ?",
-        )
-        .bind(change.epoch)
-        .bind(change.row.state.name())
-        .bind(claim.map(|claim| claim.engine_id.as_str()))
-        .bind(claim.map(|claim| claim.instance_key))
-        .bind(to_json("a row", change.row)?)
-        .bind(change.uid)
-        .bind(change.version)
-        .execute(&mut *transaction)
-        .await?;
-        if updated.rows_affected() != 1 {
-            return Err(StoreError::Conflict(change.uid.to_owned()));
-        }
-        self.add_tokens(&mut transaction, change).await?;
-        match change.with {
-            With::Nothing => {}
-            With::Redemption => {
-                sqlx::query("UPDATE meta SET value = CAST(value AS INTEGER) + 1 WHERE key = 'redemptions'")
-                    .execute(&mut *transaction)
-                    .await?;
-            }
-            With::Memory(entry) => {
-                sqlx::query("INSERT INTO memory (run_uid, namespace_uid, target, sha256, size) VALUES (?, ?, ?, ?, ?)")
-                    .bind(&entry.run_uid)
-                    .bind(&entry.namespace_uid)
-                    .bind(&entry.target)
-                    .bind(&entry.sha256)
-                    .bind(entry.size)
-                    .execute(&mut *transaction)
-                    .await?;
-            }
-            With::Receipt(receipt, entry) => {
-                let namespace: String = sqlx::query("SELECT namespace_uid FROM runs WHERE uid = ?")
-                    .bind(change.uid)
-                    .fetch_one(&mut *transaction)
-                    .await?
-                    .try_get(0)?;
-                let index = append(&mut transaction, &namespace, change.uid, entry).await?;
-                sqlx::query(
-                    "INSERT INTO receipts (run_uid, namespace_uid, hash, log_index, envelope) VALUES (?, ?, ?, ?, ?)",
-                )
-                .bind(change.uid)
-                .bind(&namespace)
-                .bind(&receipt.hash)
-                .bind(index)
-                .bind(&receipt.envelope)
-                .execute(&mut *transaction)
-                .await?;
-            }
-        }
-        transaction.commit().await?;
-        Ok(())
+        let mut grouped = self.begin(change.epoch).await?;
+        update_run(&mut grouped, change).await?;
+        grouped.commit().await
     }
-
-    async fn add_tokens(
-        &self,
-        transaction: &mut Transaction<'_, Sqlite>,
-        change: &Change<'_>,
-    ) -> Result<(), StoreError> {
-        let kinds =
-            [(AttemptKind::Tool, change.row.attempts.last()), (AttemptKind::Validation, change.row.validations.last())];
-        for (kind, attempt) in kinds {
-            let Some(attempt) = attempt else { continue };
-            sqlx::query(
-                "INSERT INTO tokens (sha256, run_uid, kind, number) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            )
-            .bind(&attempt.token_sha256)
-            .bind(change.uid)
-            .bind(kind.name())
-            .bind(attempt.number)
-            .execute(&mut **transaction)
-            .await?;
-        }
-        Ok(())
-    }
-}
-
-async fn number(transaction: &mut Transaction<'_, Sqlite>, key: &str) -> Result<i64, StoreError> {
-    let row = sqlx::query("SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?")
-        .bind(key)
-        .fetch_one(&mut **transaction)
-        .await?;
-    Ok(row.try_get(0)?)
-}
-
-async fn append(
-    transaction: &mut Transaction<'_, Sqlite>,
-    namespace_uid: &str,
-    run_uid: &str,
-    entry: &LogEntry,
-) -> Result<i64, StoreError> {
-    let row = sqlx::query(
-        "INSERT INTO log (namespace_uid, idx, run_uid, entry) SELECT ?, COALESCE(MAX(idx) + 1, 0), ?, ? FROM log WHERE namespace_uid = ? RETURNING idx",
-    )
-    .bind(namespace_uid)
-    .bind(run_uid)
-    .bind(to_json("a log entry", entry)?)
-    .bind(namespace_uid)
-    .fetch_one(&mut **transaction)
-    .await?;
-    Ok(row.try_get(0)?)
-}
-
-async fn insert_run(transaction: &mut Transaction<'_, Sqlite>, opening: &Opening<'_>) -> Result<(), StoreError> {
-    let dossier = &opening.run.dossier;
-    sqlx::query(
-        "INSERT INTO runs (uid, namespace_uid, namespace, name, version, epoch, state, dossier, row) VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?)",
-    )
-    .bind(&dossier.run.uid)
-    .bind(&dossier.namespace.uid)
-    .bind(&dossier.namespace.name)
-    .bind(&dossier.run.name)
-    .bind(opening.epoch)
-    .bind(opening.run.row.state.name())
-    .bind(to_json("a dossier", dossier.as_ref())?)
-    .bind(to_json("a row", &opening.run.row)?)
-    .execute(&mut **transaction)
-    .await?;
-    append(transaction, &dossier.namespace.uid, &dossier.run.uid, opening.entry).await?;
-    Ok(())
 }
 
 #[async_trait]
@@ -231,7 +102,7 @@ impl Store for SqliteStore {
     }
 
     async fn lead(&self, epoch: i64) -> Result<(), StoreError> {
-        let mut transaction = self.begin_any().await?;
+        let mut transaction = self.writer.begin().await?;
         let leader = number(&mut transaction, "epoch").await?;
         if leader > epoch {
             return Err(StoreError::Deposed { mine: epoch, leader });
@@ -272,14 +143,7 @@ impl Store for SqliteStore {
         };
         insert_run(&mut transaction, opening).await?;
         if opened == Opened::New {
-            sqlx::query("INSERT INTO effects (namespace_uid, idempotency_key, proposal_hash, actor_hash, run_uid) VALUES (?, ?, ?, ?, ?)")
-                .bind(&dossier.namespace.uid)
-                .bind(key)
-                .bind(opening.proposal_hash)
-                .bind(opening.actor_hash)
-                .bind(uid)
-                .execute(&mut *transaction)
-                .await?;
+            claim_effect(&mut transaction, opening).await?;
         }
         transaction.commit().await?;
         Ok(opened)
@@ -319,9 +183,12 @@ impl Store for SqliteStore {
 
     async fn commit(&self, change: &Change<'_>) -> Result<(), StoreError> {
         match self.try_commit(change).await {
-            // What runs must still be sealed: that is what the reserve is for.
-            Err(StoreError::Full) if self.reserve.release() => {
-                tracing::warn!("the disk is full: the reserve was released so that runs can be sealed");
+            // What runs must still be sealed: that is what the reserve is for. Changes that were to become durable together fail
+            // together, and only one of them finds the reserve.
+            Err(StoreError::Full) => {
+                if self.reserve.release() {
+                    tracing::warn!("the disk is full: the reserve was released so that runs can be sealed");
+                }
                 self.try_commit(change).await
             }
             other => other,
@@ -360,6 +227,14 @@ impl Store for SqliteStore {
             .fetch_optional(&self.readers)
             .await?;
         row.map(|row| Ok(StoredReceipt { hash: row.try_get(0)?, envelope: row.try_get(1)? })).transpose()
+    }
+
+    async fn log_index(&self, uid: &str) -> Result<Option<u64>, StoreError> {
+        let row = sqlx::query("SELECT log_index FROM receipts WHERE run_uid = ?")
+            .bind(uid)
+            .fetch_optional(&self.readers)
+            .await?;
+        row.map(|row| Ok(u64::try_from(row.try_get::<i64, _>(0)?).unwrap_or_default())).transpose()
     }
 
     async fn log(&self, namespace_uid: &str, from: u64) -> Result<Vec<LogEntry>, StoreError> {
@@ -401,28 +276,7 @@ impl Store for SqliteStore {
             .bind(definition.version)
             .execute(&mut *transaction)
             .await?;
-        Ok(transaction.commit().await?)
-    }
-
-    async fn memory(&self, namespace_uid: &str, target: &str) -> Result<Vec<Remembered>, StoreError> {
-        let rows = sqlx::query(
-            "SELECT memory.run_uid, memory.namespace_uid, target, sha256, size FROM memory JOIN runs ON runs.uid = memory.run_uid WHERE memory.namespace_uid = ? AND target = ? ORDER BY runs.seq",
-        )
-        .bind(namespace_uid)
-        .bind(target)
-        .fetch_all(&self.readers)
-        .await?;
-        rows.iter()
-            .map(|row| {
-                Ok(Remembered {
-                    run_uid: row.try_get(0)?,
-                    namespace_uid: row.try_get(1)?,
-                    target: row.try_get(2)?,
-                    sha256: row.try_get(3)?,
-                    size: row.try_get(4)?,
-                })
-            })
-            .collect()
+        transaction.commit().await
     }
 
     async fn counters(&self) -> Result<Counters, StoreError> {
@@ -438,6 +292,6 @@ impl Store for SqliteStore {
         sqlx::query("UPDATE meta SET value = (SELECT COALESCE(MAX(seq), 0) FROM runs) WHERE key = 'barred'")
             .execute(&mut *transaction)
             .await?;
-        Ok(transaction.commit().await?)
+        transaction.commit().await
     }
 }

@@ -104,25 +104,16 @@ async fn receipt_log_entry_and_row_are_one_transaction() {
 }
 
 #[tokio::test]
-async fn redemptions_and_memory_are_counted_with_their_change() {
+async fn redemptions_are_counted_with_their_change() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await;
     let run = run("a", "key");
     insert(&store, &run, "p").await.unwrap();
     let row = started(&run);
-    let remembered = Remembered {
-        run_uid: "uid-of-a".to_owned(),
-        namespace_uid: "uid-of-default".to_owned(),
-        target: "reports/a".to_owned(),
-        sha256: "s".to_owned(),
-        size: 3,
-    };
-    for (version, with) in [(1, With::Redemption), (2, With::Memory(&remembered))] {
+    for (version, with) in [(1, With::Redemption), (2, With::Nothing)] {
         store.commit(&Change { epoch: 1, uid: "uid-of-a", version, row: &row, with }).await.unwrap();
     }
     assert_eq!(store.counters().await.unwrap(), Counters { epoch: 1, redemptions: 1 });
-    assert_eq!(store.memory("uid-of-default", "reports/a").await.unwrap(), [remembered]);
-    assert_eq!(store.memory("other", "reports/a").await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -179,4 +170,46 @@ async fn a_full_disk_is_said_and_loses_nothing() {
     // Room again: everything goes on.
     store.limit_pages(100_000).await;
     assert_eq!(insert(&store, &run("z", "z"), "p").await.unwrap(), Opened::New);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_at_one_time_share_a_transaction_and_one_that_fails_undoes_only_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Arc::new(open(folder.path()).await);
+    let changes = (0..64).map(|n| {
+        let store = store.clone();
+        // Every fourth is a run that is there already, or will be.
+        let run = run(&format!("run-{}", n - n % 4 / 3), &format!("key-{n}"));
+        tokio::spawn(async move { insert(&store, &run, "p").await.unwrap() })
+    });
+    let mut opened = vec![];
+    for change in changes.collect::<Vec<_>>() {
+        opened.push(change.await.unwrap());
+    }
+    assert_eq!(opened.iter().filter(|opened| **opened == Opened::New).count(), 48);
+    assert_eq!(opened.iter().filter(|opened| **opened == Opened::Existing).count(), 16);
+    drop(store);
+    let store = open(folder.path()).await;
+    assert_eq!(store.unsealed().await.unwrap().len(), 48);
+    assert_eq!(store.log("uid-of-default", 0).await.unwrap().len(), 48);
+}
+
+#[tokio::test]
+async fn a_change_that_nobody_waits_for_any_more_never_was_or_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    for polls in 0..40 {
+        let run = run(&format!("run-{polls}"), &format!("key-{polls}"));
+        let mut change = Box::pin(insert(&store, &run, "p"));
+        for _ in 0..polls {
+            let waited = tokio::time::timeout(std::time::Duration::from_micros(200), &mut change).await;
+            if waited.is_ok() {
+                break;
+            }
+        }
+        drop(change);
+        insert(&store, &self::run("after", "after"), "p").await.unwrap();
+        let runs = store.runs(None).await.unwrap().len();
+        assert_eq!(store.log("uid-of-default", 0).await.unwrap().len(), runs, "a run without its entry");
+    }
 }

@@ -16,7 +16,10 @@ impl Simulation {
         self.outside.with(|state| state.wall += step);
         if self.calm {
             *self.fault.lock().unwrap() = Fault::None;
-            self.outside.with(|state| (state.engine_answers, state.free) = (true, u64::MAX));
+            self.outside.with(|state| {
+                (state.engine_answers, state.free) = (true, u64::MAX);
+                (state.suspended, state.bound) = (false, true);
+            });
             return;
         }
         if random.one_in(25) {
@@ -29,6 +32,12 @@ impl Simulation {
         }
         if random.one_in(200) {
             self.outside.with(|state| state.free = if state.free == 0 { u64::MAX } else { 0 });
+        }
+        if random.one_in(80) {
+            self.outside.with(|state| state.suspended = !state.suspended);
+        }
+        if random.one_in(120) {
+            self.outside.with(|state| state.bound = !state.bound);
         }
         if random.one_in(150) {
             self.outside.with(|state| state.policy_version += 1);

@@ -24,12 +24,14 @@ mod world;
 use exec::Processes;
 use lanes::{At, Done};
 use m87_authority::artifacts::Artifacts;
+use m87_authority::row::Sealed;
 use m87_authority::store::{Headroom, Store};
 use m87_authority::world::{EachStart, NoStatus};
 use m87_authority::{Authority, Driver, DriverOptions, Opened, Options, RunRequest, Service, World};
 use m87_core::dossier::{ClockSource, Trust};
+use m87_core::evidence::{ContractRecord, Evidence, Refusal};
 use m87_core::lane::JobType;
-use m87_core::reason::Terminal;
+use m87_core::reason::{Reason, Terminal};
 use m87_core::receipt::verify;
 use m87_core::sign::SigningKey;
 use m87_zeebe::{DefinitionKey, ElementKey, InstanceKey, Job, JobKey, Outcome};
@@ -274,7 +276,7 @@ impl Simulation {
     }
 
     /// With all faults over, every run ends, and what is stored holds together.
-    async fn finish(&mut self) -> Terminals {
+    async fn finish(&mut self) -> Ends {
         self.calm = true;
         for _ in 0..3_000 {
             self.step().await;
@@ -293,11 +295,11 @@ impl Simulation {
             eprintln!("{looked:?}; {:?}", leader.store.load(uid).await.unwrap().unwrap().run.row);
         }
         assert!(left.is_empty(), "eventually_terminal: {left:?} did not end");
-        let mut terminals = BTreeMap::new();
+        let mut ends = Ends { seen: self.outside.with(|state| state.verdicts.len()), ..Ends::default() };
         for loaded in leader.store.runs(None).await.unwrap() {
             let uid = &loaded.run.dossier.run.uid;
             let sealed = loaded.run.row.sealed().unwrap();
-            *terminals.entry(sealed.terminal).or_default() += 1;
+            ends.count(sealed, &loaded.run.row.evidence);
             let effects = self.processes.effects(uid);
             assert!(effects <= 1, "effect_at_most_once: {uid} had {effects}");
             if !self.unknowable.contains(uid) {
@@ -316,14 +318,46 @@ impl Simulation {
             let closure = leader.authority.closure("cluster", &namespace).await.unwrap();
             assert!(closure.open.is_empty(), "{:?}", closure.open);
         }
-        terminals
+        ends
     }
 }
 
-/// How many runs ended in each.
-type Terminals = BTreeMap<Terminal, u32>;
+/// What became of the runs.
+#[derive(Debug, Default)]
+struct Ends {
+    terminals: BTreeMap<Terminal, u32>,
+    reasons: BTreeMap<Reason, u32>,
+    refusals: BTreeMap<Refusal, u32>,
+    /// Validations whose end the executor has seen.
+    seen: usize,
+}
 
-async fn history(seed: u64) -> Terminals {
+impl Ends {
+    fn count(&mut self, sealed: &Sealed, evidence: &Evidence) {
+        *self.terminals.entry(sealed.terminal).or_default() += 1;
+        if let Some(reason) = sealed.reason {
+            *self.reasons.entry(reason).or_default() += 1;
+        }
+        if let Some(ContractRecord::Refused { cause, .. }) = evidence.contract {
+            *self.refusals.entry(cause).or_default() += 1;
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        for (terminal, count) in other.terminals {
+            *self.terminals.entry(terminal).or_default() += count;
+        }
+        for (reason, count) in other.reasons {
+            *self.reasons.entry(reason).or_default() += count;
+        }
+        for (refusal, count) in other.refusals {
+            *self.refusals.entry(refusal).or_default() += count;
+        }
+        self.seen += other.seen;
+    }
+}
+
+async fn history(seed: u64) -> Ends {
     let mut simulation = Simulation::new(seed);
     for _ in 0..250 {
         simulation.step().await;
@@ -331,7 +365,7 @@ async fn history(seed: u64) -> Terminals {
     simulation.finish().await
 }
 
-fn run(seed: u64) -> Terminals {
+fn run(seed: u64) -> Ends {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     let outcome = std::panic::catch_unwind(|| runtime.block_on(history(seed)));
     outcome.unwrap_or_else(|panic| {
@@ -350,15 +384,16 @@ fn one_terminal_and_at_most_one_effect_whatever_happens() {
         run(seed);
         return;
     }
-    let mut all = Terminals::new();
-    for terminals in (0..variable("M87_SEEDS").unwrap_or(300).max(100)).map(run) {
-        for (terminal, count) in terminals {
-            *all.entry(terminal).or_default() += count;
-        }
-    }
+    let mut all = Ends::default();
+    (0..variable("M87_SEEDS").unwrap_or(300).max(100)).map(run).for_each(|ends| all.add(ends));
     // Faults that kept every run from getting anywhere would prove nothing.
     println!("{all:?}");
     for terminal in Terminal::ALL {
-        assert!(all.contains_key(&terminal), "no run ended in {terminal:?}: {all:?}");
+        assert!(all.terminals.contains_key(&terminal), "no run ended in {terminal:?}: {all:?}");
     }
+    assert!(all.reasons.contains_key(&Reason::TenantNotBound), "{all:?}");
+    for refusal in [Refusal::Suspended, Refusal::Tampered, Refusal::Drifted, Refusal::StoreRestored] {
+        assert!(all.refusals.contains_key(&refusal), "no contract was refused for {refusal:?}: {all:?}");
+    }
+    assert!(all.seen > 0, "{all:?}");
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use m87_authority::executor::AttemptKind;
 use m87_authority::row::Definition;
 use m87_authority::store::{
-    Change, Counters, Effect, Loaded, Opened, Opening, Remembered, Store, StoreError, StoredReceipt, TokenOwner, With,
+    Change, Counters, Effect, Loaded, Opened, Opening, Store, StoreError, StoredReceipt, TokenOwner, With,
 };
 use m87_core::log::LogEntry;
 use std::collections::BTreeMap;
@@ -22,7 +22,6 @@ pub struct Disk {
     tokens: BTreeMap<String, TokenOwner>,
     receipts: BTreeMap<String, StoredReceipt>,
     logs: BTreeMap<String, Vec<LogEntry>>,
-    memory: Vec<Remembered>,
     definitions: BTreeMap<(String, String), Definition>,
 }
 
@@ -213,7 +212,6 @@ impl Store for MemoryStore {
             match change.with {
                 With::Nothing => {}
                 With::Redemption => disk.redemptions += 1,
-                With::Memory(entry) => disk.memory.push(entry.clone()),
                 With::Receipt(receipt, entry) => {
                     let before = disk.receipts.insert(change.uid.to_owned(), receipt.clone());
                     assert_eq!(before, None, "a second receipt");
@@ -243,6 +241,15 @@ impl Store for MemoryStore {
         self.read(|disk| disk.receipts.get(uid).cloned())
     }
 
+    async fn log_index(&self, uid: &str) -> Result<Option<u64>, StoreError> {
+        self.read(|disk| {
+            let namespace = &disk.runs.get(uid)?.run.dossier.namespace.uid;
+            let sealed =
+                |entry: &LogEntry| entry.run == uid && matches!(entry.event, m87_core::log::Event::Sealed { .. });
+            disk.logs.get(namespace)?.iter().position(sealed).map(|index| index as u64)
+        })
+    }
+
     async fn log(&self, namespace_uid: &str, from: u64) -> Result<Vec<LogEntry>, StoreError> {
         self.read(|disk| {
             let entries = disk.logs.get(namespace_uid).map(Vec::as_slice).unwrap_or_default();
@@ -268,13 +275,6 @@ impl Store for MemoryStore {
         self.write(Some(epoch), |disk| {
             disk.definitions.insert((engine_id.to_owned(), bpmn_sha256.to_owned()), definition);
             Ok(())
-        })
-    }
-
-    async fn memory(&self, namespace_uid: &str, target: &str) -> Result<Vec<Remembered>, StoreError> {
-        self.read(|disk| {
-            let of = |entry: &&Remembered| entry.namespace_uid == namespace_uid && entry.target == target;
-            disk.memory.iter().filter(of).cloned().collect()
         })
     }
 

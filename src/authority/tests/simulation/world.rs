@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use m87_authority::clock::{Clock, Now, Wall};
 use m87_authority::driver::ProcessEngine;
 use m87_authority::entropy::{Entropy, NoEntropy};
-use m87_authority::mark::{HighWaterMark, Mark, MarkError};
+use m87_authority::mark::{HighWaterMark, Kept, Mark, MarkError};
 use m87_authority::row::Definition;
 use m87_authority::store::Disk as Space;
 use m87_authority::world::{Checkpoints, References, ReferencesUnavailable};
@@ -33,6 +33,12 @@ pub struct State {
     pub mark: Option<Mark>,
     pub free: u64,
     pub policy_version: i64,
+    /// Whether everything is suspended.
+    pub suspended: bool,
+    /// Whether tools may run in the namespace.
+    pub bound: bool,
+    /// Validations whose end the executor has seen itself, by their place among the attempts.
+    pub verdicts: BTreeMap<usize, ValidationReport>,
     /// Attempts that were started, and whether each lives.
     pub attempts: Vec<(AttemptOrder, bool)>,
     pub engine_id: u32,
@@ -52,6 +58,9 @@ impl Outside {
             mark: None,
             free: u64::MAX,
             policy_version: 1,
+            suspended: false,
+            bound: true,
+            verdicts: BTreeMap::new(),
             attempts: vec![],
             engine_id: 1,
             engine_answers: true,
@@ -109,11 +118,11 @@ impl References for Outside {
     }
 
     async fn suspended(&self, _: &Dossier) -> Result<bool, ReferencesUnavailable> {
-        Ok(false)
+        Ok(self.with(|state| state.suspended))
     }
 
     async fn bound(&self, _: &Named) -> Result<bool, ReferencesUnavailable> {
-        Ok(true)
+        Ok(self.with(|state| state.bound))
     }
 }
 
@@ -148,11 +157,18 @@ impl Executor for Outside {
     }
 
     async fn as_made(&self, _: &Handle) -> Result<Result<(), String>, ExecutorError> {
-        Ok(Ok(()))
+        self.with(|state| match state.random.below(40) {
+            0 => Ok(Err("somebody has changed it".to_owned())),
+            1 => Err(ExecutorError("nobody knows".to_owned())),
+            _ => Ok(Ok(())),
+        })
     }
 
-    async fn verdict(&self, _: &Handle) -> Result<Option<ValidationReport>, ExecutorError> {
-        Ok(None)
+    async fn verdict(&self, handle: &Handle) -> Result<Option<ValidationReport>, ExecutorError> {
+        self.with(|state| match state.random.one_in(20) {
+            true => Err(ExecutorError("nobody knows".to_owned())),
+            false => Ok(state.verdicts.get(&handle.0.parse::<usize>().unwrap()).cloned()),
+        })
     }
 
     async fn discard(&self, handle: &Handle) -> Result<(), ExecutorError> {
@@ -163,8 +179,8 @@ impl Executor for Outside {
 
 #[async_trait]
 impl HighWaterMark for Outside {
-    async fn read(&self, _: &str) -> Result<Option<Mark>, MarkError> {
-        Ok(self.with(|state| state.mark.clone()))
+    async fn read(&self, _: &str) -> Result<Kept, MarkError> {
+        Ok(self.with(|state| state.mark.clone().map_or(Kept::Nothing, Kept::Own)))
     }
 
     async fn write(&self, _: &str, mark: &Mark) -> Result<(), MarkError> {
@@ -177,8 +193,16 @@ impl HighWaterMark for Outside {
         })
     }
 
+    async fn accept(&self, store_id: &str, mark: &Mark) -> Result<(), MarkError> {
+        self.write(store_id, mark).await
+    }
+
     fn place(&self, _: &str) -> String {
         "outside".to_owned()
+    }
+
+    fn accepting(&self, _: &str) -> String {
+        "accept".to_owned()
     }
 }
 

@@ -1,0 +1,136 @@
+//! What a cluster says of a run while it goes on: suspended, not bound, tampered with, seen to its end.
+
+use crate::scene::{Served, denial, job, redeem};
+use bytes::Bytes;
+use futures::StreamExt;
+use m87_authority::proto::{RecordRequest, ReportRequest, WaitRequest};
+use m87_authority::{AuthorityClient, Denial, Opened};
+use m87_core::evidence::{ContractRecord, Ended, Refusal, ValidationReport};
+use m87_core::fixtures;
+use m87_core::json::to_canonical;
+use m87_core::lane::{JobType, Lane};
+use m87_core::reason::{Reason, Terminal};
+use serde_json::json;
+use std::sync::atomic::Ordering;
+
+async fn open(served: &Served) -> String {
+    match served.open("a").await {
+        Opened::Run(uid) => uid,
+        Opened::AlreadyDone(first) => panic!("{first}"),
+    }
+}
+
+async fn cause(served: &Served, uid: &str) -> Option<Refusal> {
+    match served.authority.load(uid).await.unwrap().run.row.evidence.contract {
+        Some(ContractRecord::Refused { cause, .. }) => Some(cause),
+        Some(ContractRecord::Issued { .. }) | None => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_suspended_run_gets_no_contract() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::begin(folder.path()).await;
+    let uid = open(&served).await;
+    served.validated(1).await;
+    served.around.suspended.store(true, Ordering::SeqCst);
+    let reply = served.lane(Lane::Governance).contract(job(JobType::BuildContract, 1)).await.unwrap();
+    assert_eq!((reply.contract_id.as_str(), reply.refused.as_str()), ("", "ContractRefused"));
+    // What was refused stays refused.
+    served.around.suspended.store(false, Ordering::SeqCst);
+    let again = served.lane(Lane::Governance).contract(job(JobType::BuildContract, 1)).await.unwrap();
+    assert_eq!(again.refused, "ContractRefused");
+    assert_eq!(cause(&served, &uid).await, Some(Refusal::Suspended));
+    assert_eq!(served.ended(&uid, 1, "End_Failed").await, (Terminal::Failed, Some(Reason::ContractRefused)));
+    assert!(served.around.orders.lock().unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_contract_is_not_redeemed_once_its_run_is_suspended() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::begin(folder.path()).await;
+    let uid = open(&served).await;
+    let contract = served.contracted(1).await;
+    served.around.suspended.store(true, Ordering::SeqCst);
+    let (exec, _) = served.exec(0);
+    assert_eq!(denial(exec.redeem(redeem(&contract, "n")).await), Denial::ContractVoid);
+    served.around.suspended.store(false, Ordering::SeqCst);
+    assert_eq!(denial(exec.redeem(redeem(&contract, "n")).await), Denial::ContractVoid);
+    assert_eq!(cause(&served, &uid).await, Some(Refusal::Suspended));
+    assert!(!served.authority.load(&uid).await.unwrap().run.row.dispatched());
+    assert_eq!(served.ended(&uid, 1, "End_Failed").await, (Terminal::Failed, Some(Reason::ContractRefused)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn suspending_after_redemption_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::begin(folder.path()).await;
+    open(&served).await;
+    let contract = served.contracted(1).await;
+    let (exec, _) = served.exec(0);
+    exec.redeem(redeem(&contract, "n")).await.unwrap();
+    served.around.suspended.store(true, Ordering::SeqCst);
+    *served.around.tampered.lock().unwrap() = Some("changed".to_owned());
+    // The same process asks again, because the answer was lost.
+    exec.redeem(redeem(&contract, "n")).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_contract_is_not_redeemed_by_what_is_no_longer_what_was_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::begin(folder.path()).await;
+    let uid = open(&served).await;
+    let contract = served.contracted(1).await;
+    *served.around.tampered.lock().unwrap() = Some("the pod has a container more".to_owned());
+    let (exec, _) = served.exec(0);
+    let refused = exec.redeem(redeem(&contract, "n")).await.unwrap_err();
+    assert!(refused.to_string().contains("a container more"), "{refused}");
+    assert_eq!(denial::<()>(Err(refused)), Denial::ContractVoid);
+    *served.around.tampered.lock().unwrap() = None;
+    assert_eq!(denial(exec.redeem(redeem(&contract, "n")).await), Denial::ContractVoid);
+    assert_eq!(cause(&served, &uid).await, Some(Refusal::Tampered));
+    assert_eq!(served.ended(&uid, 1, "End_Failed").await, (Terminal::Failed, Some(Reason::ContractRefused)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_that_is_not_bound_is_halt_with_a_receipt() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::begin(folder.path()).await;
+    served.around.unbound.store(true, Ordering::SeqCst);
+    let uid = open(&served).await;
+    assert_eq!(served.sealed(&uid).await, (Terminal::Halt, Some(Reason::TenantNotBound)));
+    assert!(served.around.instances.lock().unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_validation_that_the_executor_sees_to_its_end_needs_no_report() {
+    for (ended, terminal, reason) in [
+        (Ended::Exited(0), Terminal::Complete, None),
+        (Ended::Exited(1), Terminal::RejectVerify, Some(Reason::ValidationFailed)),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let served = Served::begin(folder.path()).await;
+        let uid = open(&served).await;
+        let contract = served.contracted(1).await;
+        let (exec, _) = served.exec(0);
+        exec.redeem(redeem(&contract, "n")).await.unwrap();
+        let bytes = futures::stream::iter([Bytes::from_static(b"{\"total\":3}")]).boxed();
+        let stored = exec.put_artifact(contract.clone(), "n".to_owned(), bytes).await.unwrap();
+        let json = to_canonical(&fixtures::evidence().execution.unwrap().report.unwrap()).unwrap();
+        exec.report(ReportRequest { contract_id: contract, nonce: "n".to_owned(), json }).await.unwrap();
+        let wait = |wait_ms| WaitRequest { job: Some(job(JobType::VerifyArtifact, 1)), wait_ms };
+        let governance = served.lane(Lane::Governance);
+        assert!(!governance.verify(wait(0)).await.unwrap().done, "its process is begun");
+        *served.around.verdict.lock().unwrap() = Some(ValidationReport { ended, output: "seen".to_owned() });
+        let verified = governance.verify(wait(5000)).await.unwrap();
+        assert_eq!((verified.done, verified.validation_passed), (true, terminal == Terminal::Complete));
+        let record =
+            |job_type, json: serde_json::Value| RecordRequest { job: Some(job(job_type, 1)), json: json.to_string() };
+        governance.record(record(JobType::VerifyArtifact, json!({"recomputed": stored.sha256}))).await.unwrap();
+        if terminal == Terminal::Complete {
+            let artifact = json!({"artifact": stored.sha256});
+            served.lane(Lane::Memory).record(record(JobType::RouteMemory, artifact)).await.unwrap();
+        }
+        assert_eq!(served.ended(&uid, 1, terminal.end_event()).await, (terminal, reason));
+    }
+}
