@@ -2,8 +2,10 @@
 
 use crate::row::Definition;
 use async_trait::async_trait;
+use m87_bpmn::prefix::prefixed;
 use m87_zeebe::{Client, DefinitionKey, Error, InstanceKey, absent_is_done, client};
 use serde_json::{Map, Value};
+use std::borrow::Cow;
 
 /// A process engine.
 #[async_trait]
@@ -24,6 +26,13 @@ pub trait ProcessEngine: Send + Sync {
 /// A Zeebe that does not say who it is: it cannot be told whether its data was lost.
 const UNNAMED: &str = "zeebe";
 
+/// The process as a shared engine gets it.
+fn with_prefix(bpmn: &[u8], prefix: &str) -> Result<Vec<u8>, Error> {
+    let malformed = |error: &dyn std::fmt::Display| Error::Malformed(error.to_string());
+    let text = std::str::from_utf8(bpmn).map_err(|error| malformed(&error))?;
+    Ok(prefixed(text, prefix).map_err(|error| malformed(&error))?.into_bytes())
+}
+
 #[async_trait]
 impl ProcessEngine for Client {
     async fn id(&self) -> Result<String, Error> {
@@ -32,7 +41,11 @@ impl ProcessEngine for Client {
     }
 
     async fn deploy(&self, name: &str, bpmn: &[u8]) -> Result<Definition, Error> {
-        let deployed = Client::deploy(self, &[(name, bpmn)]).await?;
+        let sent = match self.prefix().as_str() {
+            "" => Cow::Borrowed(bpmn),
+            prefix => Cow::Owned(with_prefix(bpmn, prefix)?),
+        };
+        let deployed = Client::deploy(self, &[(name, &sent)]).await?;
         match deployed.as_slice() {
             [process] => Ok(Definition { key: process.definition.0, version: process.version }),
             _ => Err(Error::Malformed(format!("{} processes were deployed from one file", deployed.len()))),

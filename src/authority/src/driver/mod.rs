@@ -13,7 +13,8 @@ mod watch;
 
 pub use engine::ProcessEngine;
 pub use open::{Opened, RunRequest};
-pub use process::pin as pin_process;
+pub use process::{pin as pin_process, proof as prove_process};
+pub use start::Deployed;
 
 use crate::authority::{Authority, unavailable};
 use crate::client::AuthorityError;

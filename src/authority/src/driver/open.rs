@@ -3,7 +3,7 @@
 use super::{Driver, DriverError, process};
 use crate::row::{Ending, Row, Run};
 use crate::store::{self, Opening};
-use m87_core::actor::Actor;
+use m87_core::actor::{Actor, Attestation};
 use m87_core::dossier::{Dossier, Named, Pinned, RunIdentity};
 use m87_core::json::{Document, compute_hash};
 use m87_core::log::LogEntry;
@@ -54,11 +54,55 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(500);
 impl Driver {
     /// Opens a run, and lets it go its way. Safe to repeat.
     pub async fn open(&self, request: &RunRequest) -> Result<Opened, DriverError> {
+        let opened = self.insert(request, self.inner.options.reference_wait).await?;
+        Ok(self.let_go(opened))
+    }
+
+    /// Opens a run with the references as they are now: whoever asks has waited for them.
+    pub async fn open_now(&self, request: &RunRequest) -> Result<Opened, DriverError> {
+        let opened = self.insert(request, Duration::ZERO).await?;
+        Ok(self.let_go(opened))
+    }
+
+    /// Opens a run that is over before it began, for this reason, so that it leaves a receipt. Nothing is started.
+    pub async fn open_ended(&self, request: &RunRequest, reason: Reason) -> Result<Opened, DriverError> {
+        let opened = self.insert(request, Duration::ZERO).await?;
+        if let Opened::Run(uid) = &opened {
+            self.inner.authority.end(uid, Ending::Interrupted(reason)).await?;
+        }
+        Ok(opened)
+    }
+
+    /// The run that has asked for the same effect before, in the same words and by the same actor, whoever vouched for it then;
+    /// `None` if there is no other. Looks at no reference: what was done stays done, whatever became of its rules.
+    pub async fn first(&self, request: &RunRequest) -> Result<Option<String>, DriverError> {
+        let invalid = |error| DriverError::Proposal { run: request.name.clone(), error };
+        let key = request.idempotency_key.as_ref().unwrap_or(&request.name);
+        let Some(effect) = self.inner.authority.store.effect(&request.namespace.uid, key).await? else {
+            return Ok(None);
+        };
+        let is_other = request.uid.as_ref() != Some(&effect.run_uid);
+        let same_words = effect.proposal_hash == compute_hash(&request.proposal).map_err(invalid)?;
+        let vouched = [Attestation::Admission, Attestation::Unattested, Attestation::OperatingSystem];
+        let same_actor = vouched.into_iter().any(|attestation| {
+            compute_hash(&Actor { attestation, ..request.actor.clone() }).as_ref() == Ok(&effect.actor_hash)
+        });
+        Ok(Some(effect.run_uid).filter(|_| is_other && same_words && same_actor))
+    }
+
+    fn let_go(&self, opened: Opened) -> Opened {
+        if let Opened::Run(uid) = &opened {
+            self.spawn_start(uid.clone());
+        }
+        opened
+    }
+
+    async fn insert(&self, request: &RunRequest, wait: Duration) -> Result<Opened, DriverError> {
         let authority = &self.inner.authority;
         let invalid = |error| DriverError::Proposal { run: request.name.clone(), error };
         let proposal_hash = compute_hash(&request.proposal).map_err(invalid)?;
         let actor_hash = compute_hash(&request.actor).map_err(invalid)?;
-        let dossier = self.snapshot(request, &proposal_hash).await?;
+        let dossier = self.snapshot(request, &proposal_hash, wait).await?;
         let uid = dossier.run.uid.clone();
         let entry = LogEntry::opened(&uid, &proposal_hash);
         let patience = Duration::from_secs(u64::try_from(request.deadline_seconds).unwrap_or(0));
@@ -81,17 +125,20 @@ impl Driver {
             store::Opened::KeyReused(first) => {
                 tracing::info!(run = %uid, %first, "the key belongs to a run that asked for something else");
                 authority.end(&uid, Ending::Interrupted(Reason::IdempotencyKeyReused)).await?;
-                return Ok(Opened::Run(uid));
             }
         }
-        self.spawn_start(uid.clone());
         Ok(Opened::Run(uid))
     }
 
     /// Everything that will be judged, as it is now.
-    async fn snapshot(&self, request: &RunRequest, proposal_hash: &str) -> Result<Dossier, DriverError> {
+    async fn snapshot(
+        &self,
+        request: &RunRequest,
+        proposal_hash: &str,
+        wait: Duration,
+    ) -> Result<Dossier, DriverError> {
         let authority = &self.inner.authority;
-        let (policy, manifest) = self.references(request).await?;
+        let (policy, manifest) = self.references(request, wait).await?;
         let baseline = authority.world.references.baseline().await?;
         let manifest = match manifest {
             Some(Pinned { name, uid, spec, .. }) => {
@@ -133,9 +180,10 @@ impl Driver {
     async fn references(
         &self,
         request: &RunRequest,
+        wait: Duration,
     ) -> Result<(Option<Pinned<PolicySpec>>, Option<Pinned<ManifestSpec>>), DriverError> {
         let references = &self.inner.authority.world.references;
-        let until = Instant::now() + self.inner.options.reference_wait;
+        let until = Instant::now() + wait;
         loop {
             let policy = references.policy(&request.namespace, &request.policy).await?;
             let manifest = references.manifest(&request.namespace, &request.manifest).await?;

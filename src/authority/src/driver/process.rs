@@ -7,9 +7,9 @@ use m87_core::policy::PolicySpec;
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// Processes that were proved or refused, by SHA-256 of their bytes. A proof follows from the bytes alone, so one memory
+/// Processes that were proved (their ids) or refused (why), by SHA-256 of their bytes. A proof follows from the bytes alone, so one memory
 /// serves the whole program.
-static PROVED: LazyLock<Mutex<HashMap<String, Option<String>>>> = LazyLock::new(Mutex::default);
+static PROVED: LazyLock<Mutex<HashMap<String, Result<String, String>>>> = LazyLock::new(Mutex::default);
 
 /// The bytes of the process that a policy asks for.
 pub(super) fn bpmn(policy: &PolicySpec) -> &str {
@@ -18,25 +18,27 @@ pub(super) fn bpmn(policy: &PolicySpec) -> &str {
 
 /// The pin of a policy's process; `None` if it is not proved.
 pub fn pin(policy: &PolicySpec) -> Option<ProcessPin> {
+    proof(policy).ok()
+}
+
+/// The pin of a policy's process, or the path on which it breaks its promise. May take as long as the process is large.
+pub fn proof(policy: &PolicySpec) -> Result<ProcessPin, String> {
     let bytes = bpmn(policy);
     let bpmn_sha256 = sha256_hex(bytes.as_bytes());
     let mut known = PROVED.lock().unwrap_or_else(PoisonError::into_inner);
     let id = known.entry(bpmn_sha256.clone()).or_insert_with(|| proved(bytes)).clone()?;
-    Some(ProcessPin { id, bpmn_sha256 })
+    Ok(ProcessPin { id, bpmn_sha256 })
 }
 
-fn proved(bytes: &str) -> Option<String> {
+fn proved(bytes: &str) -> Result<String, String> {
     let proof = match model::parse(bytes.as_bytes()) {
         Ok(definitions) => prove::prove(&definitions).map_err(|counterexample| counterexample.to_string()),
         Err(error) => Err(error.to_string()),
     };
-    match proof {
-        Ok(proof) => Some(proof.process),
-        Err(why) => {
-            tracing::warn!(why, "a process is not proved: runs under its policy are refused");
-            None
-        }
+    if let Err(why) = &proof {
+        tracing::warn!(why, "a process is not proved: runs under its policy are refused");
     }
+    proof.map(|proof| proof.process)
 }
 
 #[cfg(test)]

@@ -7,8 +7,9 @@ use crate::authority::{Authority, unavailable};
 use crate::client::AuthorityError;
 use crate::event::Event;
 use crate::row::{Definition, Ending, Start, State};
-use m87_core::dossier::Named;
+use m87_core::dossier::{Named, ProcessPin};
 use m87_core::plan::plan;
+use m87_core::policy::PolicySpec;
 use m87_core::reason::Reason;
 use m87_zeebe::Error;
 use std::collections::HashSet;
@@ -16,10 +17,22 @@ use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 use tonic::Code;
+use tracing::Instrument;
 
 /// The first wait after a failure, doubled with each one more, up to the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// A process as an engine has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deployed {
+    /// The engine.
+    pub engine_id: String,
+    /// The process.
+    pub pin: ProcessPin,
+    /// What the engine calls it.
+    pub definition: Definition,
+}
 
 /// How far starting has come.
 enum Outcome {
@@ -34,7 +47,8 @@ impl Driver {
     pub(super) fn spawn_start(&self, uid: String) {
         self.in_hand().insert(uid.clone());
         let driver = self.clone();
-        self.inner.tasks.spawn(async move {
+        let span = tracing::info_span!("run", run = %uid, trace = %uid.replace('-', ""));
+        let starting = async move {
             let mut wait = FIRST_WAIT;
             while let Err(error) = driver.start(&uid).await {
                 match error {
@@ -51,7 +65,8 @@ impl Driver {
                 }
                 wait = wait.saturating_mul(2).min(LONGEST_WAIT);
             }
-        });
+        };
+        self.inner.tasks.spawn(starting.instrument(span));
     }
 
     /// The runs whose instances this process has started, or is starting.
@@ -141,6 +156,26 @@ impl Driver {
                 return Err(AuthorityError::Unavailable("stopped".to_owned()));
             }
         }
+    }
+
+    /// Makes sure that the engine has a policy's process, before any run asks for it. `Ok(Err(why))` if it is not proved, or
+    /// the engine will never take it.
+    pub async fn deploy_process(&self, policy: &PolicySpec) -> Result<Result<Deployed, String>, AuthorityError> {
+        let owned = policy.clone();
+        let proof = tokio::task::spawn_blocking(move || process::proof(&owned)).await.map_err(unavailable)?;
+        let pin = match proof {
+            Ok(pin) => pin,
+            Err(why) => return Ok(Err(why)),
+        };
+        let engine_id = self.engine_id().await?;
+        let store = &self.inner.authority.store;
+        let known = store.definition(&engine_id, &pin.bpmn_sha256).await.map_err(unavailable)?;
+        let definition = match known {
+            Some(definition) => Some(definition),
+            None => self.deploy(&engine_id, &pin.bpmn_sha256, process::bpmn(policy)).await?,
+        };
+        let refused = || format!("engine {engine_id} does not take it, although it is proved");
+        Ok(definition.map(|definition| Deployed { engine_id: engine_id.clone(), pin, definition }).ok_or_else(refused))
     }
 
     /// Deploys a process once for each content, and remembers what the engine calls it. `None` if the engine will never take
