@@ -5,7 +5,7 @@ mod lanes;
 mod server;
 mod validation;
 
-pub use server::{ServeError, serve};
+pub use server::{ServeError, serve, serve_by};
 
 use crate::artifacts::{ArtifactError, Incoming, Outgoing};
 use crate::authority::{Authority, unavailable};

@@ -15,12 +15,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use m87_zeebe::secure::{H2, Leaf, TlsError, incoming};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
-use tonic::transport::{Identity, Server, ServerTlsConfig};
+use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
 struct Gate {
@@ -30,8 +30,14 @@ struct Gate {
 
 /// The server cannot serve.
 #[derive(Debug, thiserror::Error)]
-#[error("the authority cannot serve: {0}")]
-pub struct ServeError(#[from] tonic::transport::Error);
+pub enum ServeError {
+    /// The server broke.
+    #[error("the authority cannot serve: {0}")]
+    Transport(#[from] tonic::transport::Error),
+    /// Certificate and key cannot be used.
+    #[error("the authority cannot serve: {0}")]
+    Tls(#[from] TlsError),
+}
 
 /// Serves until `stop`.
 pub async fn serve(
@@ -41,12 +47,24 @@ pub async fn serve(
     listener: TcpListener,
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
-    let tls = ServerTlsConfig::new().identity(Identity::from_pem(&identity.certificate_pem, &identity.key_pem));
+    let leaf = Leaf::new(identity.certificate_pem.as_bytes(), identity.key_pem.as_bytes())?;
+    serve_by(service, callers, &leaf, listener, stop).await
+}
+
+/// Serves until `stop`, with a certificate that may be replaced meanwhile.
+pub async fn serve_by(
+    service: Service,
+    callers: Arc<dyn Callers>,
+    leaf: &Arc<Leaf>,
+    listener: TcpListener,
+    stop: CancellationToken,
+) -> Result<(), ServeError> {
+    let connections = incoming(listener, leaf.server(&[H2])?);
     Server::builder()
-        .tls_config(tls)?
+        .tcp_nodelay(true)
         .http2_keepalive_interval(Some(Duration::from_secs(20)))
         .add_service(AuthorityServer::new(Gate { service, callers }))
-        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop.cancelled_owned())
+        .serve_with_incoming_shutdown(connections, stop.cancelled_owned())
         .await?;
     Ok(())
 }
