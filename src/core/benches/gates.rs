@@ -37,7 +37,7 @@ fn gates(c: &mut Criterion) {
         let case = Case::new(&proposal, &actor, true, Some(&rules), Some(&tools));
         let first = judge_constraints(&case).passed();
         let second = judge_manifest(&case).passed();
-        let third = judge_budget(Some(&rules.effective.autonomy_budget), &evidence).passed();
+        let third = judge_budget(Some(&rules.effective.autonomy_budget), None, &evidence).passed();
         let fourth = judge_artifact(&evidence).passed();
         first && second && third && fourth
     };
@@ -51,7 +51,7 @@ fn gates(c: &mut Criterion) {
     c.bench_function("evaluate_constraints", |b| b.iter(|| black_box(judge_constraints(&case))));
     c.bench_function("tool_in_manifest", |b| b.iter(|| black_box(judge_manifest(&case))));
     c.bench_function("budget_exceeded_or_error", |b| {
-        b.iter(|| black_box(judge_budget(Some(&rules.effective.autonomy_budget), &evidence)));
+        b.iter(|| black_box(judge_budget(Some(&rules.effective.autonomy_budget), None, &evidence)));
     });
     c.bench_function("artifact_verified", |b| b.iter(|| black_box(judge_artifact(&evidence))));
 

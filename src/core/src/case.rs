@@ -10,6 +10,7 @@ use crate::proposal::Proposal;
 use crate::resolve::{self, MAX_INPUT, Tool, Tools, Unresolved};
 use crate::risk::Risk;
 use crate::target::{GlobError, Globs, Of};
+use crate::tool::{CommandLimits, Run};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -124,6 +125,14 @@ impl<'a> Case<'a> {
             target: tool.ok().and_then(|tool| resolve::effective_target(&tool.entry.target_from, input)),
             tool,
         }
+    }
+
+    /// What the operating system allows the tool; `None` without a tool.
+    pub fn limits(&self) -> Option<&'a CommandLimits> {
+        self.tool.ok().map(|tool| {
+            let Run::Command(command) = &tool.entry.run;
+            &command.limits
+        })
     }
 
     /// The input; `null` if the proposal has none.

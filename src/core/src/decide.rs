@@ -80,13 +80,19 @@ pub fn decide(dossier: &Dossier, evidence: &Evidence) -> Verdict {
     }
 }
 
-/// The terminal of a refusal. HALT means that nothing happened, so an interruption is HALT before dispatch and FAILED after it.
+/// The terminal of a refusal. HALT means that nothing happened, so an interruption is HALT before dispatch and FAILED after it;
+/// FAILED too where nobody knows whether there was a dispatch.
 const fn ends(reason: Reason, evidence: &Evidence) -> Terminal {
     match (&evidence.interrupted, dispatched(evidence)) {
         (None, dispatched) => reason.terminal(dispatched),
-        (Some(_), false) => Terminal::Halt,
-        (Some(_), true) => Terminal::Failed,
+        (Some(interrupted), false) if !is_unknown(interrupted) => Terminal::Halt,
+        (Some(_), _) => Terminal::Failed,
     }
+}
+
+/// Whether the run was interrupted because nobody knows what became of it.
+const fn is_unknown(interrupted: &Interrupted) -> bool {
+    matches!(interrupted.reason, Reason::OutcomeUnknown)
 }
 
 fn message(clause: &Clause) -> String {
@@ -95,7 +101,10 @@ fn message(clause: &Clause) -> String {
 
 const fn effect(evidence: &Evidence) -> Effect {
     match (&evidence.redeemed, &evidence.execution) {
-        (None, _) => Effect::None,
+        (None, _) => match &evidence.interrupted {
+            Some(interrupted) if is_unknown(interrupted) => Effect::Unknown,
+            Some(_) | None => Effect::None,
+        },
         (Some(_), Some(execution)) => match &execution.report {
             Some(report) => report.effect(),
             None => Effect::Unknown,
@@ -176,10 +185,12 @@ fn walk(dossier: &Dossier, evidence: &Evidence) -> Walk {
 }
 
 fn interruption(interrupted: &Interrupted) -> Check {
-    let would_pass = if interrupted.reason == Reason::IdempotencyKeyReused {
-        "an idempotencyKey that no other proposal or actor has used"
-    } else {
-        "a run that is left to end by itself"
+    #[allow(clippy::wildcard_enum_match_arm)]
+    let would_pass = match interrupted.reason {
+        Reason::IdempotencyKeyReused => "an idempotencyKey that no other proposal or actor has used",
+        Reason::OutcomeUnknown => "a store that knows what became of the run; it came with an older copy",
+        Reason::TenantNotBound => "a namespace whose admin has applied what `m87 tenant NAMESPACE` prints",
+        _ => "a run that is left to end by itself",
     };
     no(format!("{} at {}", interrupted.reason.name(), interrupted.at), would_pass)
 }

@@ -48,8 +48,7 @@ struct Identity<'a> {
 /// The answer on a plan of this dossier.
 pub fn decision(dossier: &Dossier, plan: &Plan) -> Decision {
     let clauses = judge_constraints(&Prepared::new(dossier).case());
-    let mut reason_codes: Vec<_> =
-        clauses.as_slice().iter().filter(|clause| !clause.passed).map(|clause| clause.reason).collect();
+    let mut reason_codes: Vec<_> = clauses.reasons().collect();
     reason_codes.sort_by_key(|reason| reason.name());
     reason_codes.dedup();
     let outcome = match reason_codes.as_slice() {

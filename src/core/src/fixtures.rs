@@ -9,7 +9,7 @@ use crate::evidence::{
     Redeemed, Validated, ValidationReport, Verified,
 };
 use crate::json::{Document, compute_hash, sha256_hex};
-use crate::policy::{Approvals, AutoApprove, Constraints, PolicySpec, Requirement};
+use crate::policy::{Approvals, AutoApprove, Constraints, ImageTags, PolicySpec, Requirement};
 use crate::proposal::Proposal;
 use crate::risk::Risk;
 use crate::time::Timestamp;
@@ -79,6 +79,7 @@ pub fn policy() -> PolicySpec {
             risks_allowed: vec![Risk::Low, Risk::Medium],
             targets_forbidden: vec!["prod/**".to_owned()],
             actors_allowed: vec!["*".to_owned()],
+            image_tags: ImageTags::Refused,
         },
         autonomy_budget: AutonomyBudget {
             steps: Some(Limit::Limit(20)),

@@ -11,7 +11,7 @@ mod manifest;
 
 pub use artifact::judge as judge_artifact;
 pub use budget::{judge as judge_budget, usage};
-pub(crate) use clause::{Check, no, yes};
+pub(crate) use clause::{Check, Found, no, yes};
 pub use clause::{Clause, Clauses, Gate};
 pub use constraints::{approval, judge as judge_constraints};
 pub use manifest::judge as judge_manifest;
@@ -34,7 +34,9 @@ pub fn tool_in_manifest(dossier: &Dossier) -> Clauses {
 /// Passes if the contract was redeemed and the tool ended well within its budget. (`Gw_Budget`; the process variable is true
 /// where this refuses. Refuses to FAILED.)
 pub fn budget_exceeded_or_error(dossier: &Dossier, evidence: &Evidence) -> Clauses {
-    budget::judge(Prepared::new(dossier).case().rules.map(|rules| &rules.effective.autonomy_budget), evidence)
+    let prepared = Prepared::new(dossier);
+    let case = prepared.case();
+    budget::judge(case.rules.map(|rules| &rules.effective.autonomy_budget), case.limits(), evidence)
 }
 
 /// Passes if the artifact is there, is the one that the tool made, and was found good by someone else. (`Gw_Verify`; refuses

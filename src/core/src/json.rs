@@ -7,6 +7,7 @@
 //! changes silently; write it as a string. (The strict reader is stricter still: it refuses every integer literal beyond
 //! ±(2^53−1) in what people write.)
 
+mod size;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -94,6 +95,11 @@ pub fn to_canonical<T: Serialize + ?Sized>(value: &T) -> Result<String, JsonErro
     let mut out = String::with_capacity(256);
     value.serialize(writer::Writer { out: &mut out, depth: 0 })?;
     Ok(out)
+}
+
+/// How long the canonical text of a value is, in bytes, without writing it.
+pub fn canonical_size(value: &Value) -> Result<usize, JsonError> {
+    size::of(value, 0)
 }
 
 /// Lower-case hex SHA-256 of the canonical text.

@@ -3,8 +3,11 @@
 //! Whoever holds a checkpoint can have it proved that a receipt is in the log, that a later log only grew, and, from the
 //! entries, that every opened run is sealed or still open.
 
+mod export;
 #[cfg(test)]
 mod tests;
+
+pub use export::LogExport;
 
 use crate::json::{Document, JsonError, read_document, to_canonical};
 use crate::sign::{Envelope, SignError, SigningKey, VerifyingKey};

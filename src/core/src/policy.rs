@@ -36,6 +36,26 @@ pub struct Constraints {
     /// Globs of usernames that may ask at all.
     #[schemars(length(max = 256), inner(length(min = 1, max = 256)))]
     pub actors_allowed: Vec<String>,
+    /// Whether a tool's image may be named by a tag, which can mean another image tomorrow; `Refused` unless written otherwise.
+    #[serde(default, skip_serializing_if = "ImageTags::are_refused")]
+    pub image_tags: ImageTags,
+}
+
+/// Whether images may be named by tags.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ImageTags {
+    /// Only a digest names an image.
+    #[default]
+    Refused,
+    /// A tag will do.
+    Allowed,
+}
+
+impl ImageTags {
+    // What is not written is not hashed: a policy from before there were images keeps its hash.
+    fn are_refused(&self) -> bool {
+        *self == Self::Refused
+    }
 }
 
 /// Whether something must be there.
@@ -88,6 +108,8 @@ pub struct Effective {
     pub targets_forbidden: Vec<String>,
     /// One list for each policy: an actor must be in every list.
     pub actors_allowed: Vec<Vec<String>>,
+    /// Allowed if both allow it.
+    pub image_tags: ImageTags,
     /// The lower limit of both; a tool may report what both let it report.
     pub autonomy_budget: AutonomyBudget,
     /// Approved in advance by both, up to the lower risk, for the non-humans in both.
@@ -101,6 +123,7 @@ pub fn effective(policy: &PolicySpec, baseline: Option<&PolicySpec>) -> Effectiv
         risks_allowed: policy.constraints.risks_allowed.clone(),
         targets_forbidden: policy.constraints.targets_forbidden.clone(),
         actors_allowed: vec![policy.constraints.actors_allowed.clone()],
+        image_tags: policy.constraints.image_tags,
         autonomy_budget: policy.autonomy_budget.clone(),
         auto_approve: policy.approvals.auto_approve.clone(),
     };
@@ -118,6 +141,9 @@ impl Effective {
         self.risks_allowed.retain(|risk| other.risks_allowed.contains(risk));
         self.targets_forbidden.extend(other.targets_forbidden);
         self.actors_allowed.extend(other.actors_allowed);
+        if other.image_tags == ImageTags::Refused {
+            self.image_tags = ImageTags::Refused;
+        }
         self.autonomy_budget = self.autonomy_budget.and(&other.autonomy_budget);
         self.auto_approve = match (self.auto_approve, other.auto_approve) {
             (Some(mut a), Some(b)) => {

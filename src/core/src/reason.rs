@@ -156,6 +156,8 @@ reasons! {
     TargetMismatch => REJECT_MANIFEST, Semantic;
     /// The tool may not touch that target.
     TargetNotAllowed => REJECT_MANIFEST, Authority;
+    /// The tool's image is named by a tag and not by a digest, and the policy does not allow tags.
+    ImageNotPinned => REJECT_MANIFEST, Authority;
     /// The input does not fit the tool's schema, or the schema itself is broken.
     InputInvalid => REJECT_MANIFEST, Structural;
     /// The input is larger than 4 KiB.

@@ -113,6 +113,16 @@ impl<'m> Tools<'m> {
         Self { tools: entries.iter().map(tool).collect(), by_name, by_capability }
     }
 
+    /// Every tool, in the manifest's order.
+    pub fn iter(&self) -> impl Iterator<Item = &Tool<'m>> {
+        self.tools.iter()
+    }
+
+    /// How many tools have that name; where it is not one, nobody can say which is meant.
+    pub fn named(&self, name: &str) -> usize {
+        self.by_name.get(name).map_or(0, Vec::len)
+    }
+
     /// The tool that a proposal means: by name, or the enabled provider of the capability with the lowest risk, then the
     /// highest version, then the first name.
     pub fn resolve(&self, proposal: &Proposal) -> Result<&Tool<'m>, Unresolved> {
@@ -137,6 +147,11 @@ impl Tool<'_> {
     /// Globs of what it may touch.
     pub fn targets(&self) -> Result<&Globs, &GlobError> {
         self.targets.get_or_init(|| Globs::new(&self.entry.targets_allowed, Of::Targets)).as_ref()
+    }
+
+    /// What is wrong with its schema; `None` if inputs can be checked by it.
+    pub fn schema_error(&self) -> Option<&str> {
+        self.schema.get_or_init(|| compile(&self.entry.input_schema)).as_ref().err().map(String::as_str)
     }
 
     /// Whether an input fits its schema, else what is wrong, with the place. Patterns run in linear time; nothing is ever
@@ -191,13 +206,30 @@ fn shorten(text: &str) -> String {
 
 /// What the tool would really touch, derived from its input; `None` if there is no string where the target should stand.
 pub fn effective_target<'i>(from: &'i TargetFrom, input: &'i Value) -> Option<Cow<'i, str>> {
-    let stem = input.pointer(&from.pointer)?.as_str()?;
-    Some(if from.prefix.is_empty() { Cow::Borrowed(stem) } else { Cow::Owned(format!("{}{stem}", from.prefix)) })
+    let stem = at(input, &from.pointer)?.as_str()?;
+    Some(if from.prefix.is_empty() { Cow::Borrowed(stem) } else { Cow::Owned([&from.prefix, stem].concat()) })
+}
+
+/// What a JSON pointer points at. Most pointers go through objects by plain names, which needs no copy of them.
+fn at<'v>(value: &'v Value, pointer: &str) -> Option<&'v Value> {
+    let mut names = pointer.split('/');
+    if pointer.contains('~') || names.next() != Some("") {
+        return value.pointer(pointer);
+    }
+    let mut at = value;
+    for name in names {
+        match at {
+            Value::Object(members) => at = members.get(name)?,
+            Value::Array(_) => return value.pointer(pointer),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return None,
+        }
+    }
+    Some(at)
 }
 
 /// The size of an input as canonical JSON.
 pub fn input_size(input: &Value) -> Result<usize, json::JsonError> {
-    json::canonical(input).map(|text| text.len())
+    json::canonical_size(input)
 }
 
 #[cfg(test)]
@@ -288,6 +320,35 @@ mod tests {
         assert_eq!(effective_target(&from("/out/name", ""), &input).as_deref(), Some("a.json"));
         for absent in ["/out/n", "/out", "/nope", "out/name", "/out/name/0"] {
             assert_eq!(effective_target(&from(absent, ""), &input), None, "{absent}");
+        }
+    }
+
+    #[test]
+    fn a_pointer_means_what_it_means_elsewhere() {
+        let value = json!({"": {"": 1}, "a": {"b": [{"c": 2}, [3]], "0": 4}, "~": 5, "x/y": {"~1": 6}});
+        for pointer in [
+            "",
+            "/",
+            "//",
+            "/a",
+            "/a/b",
+            "/a/b/0/c",
+            "/a/b/1/0",
+            "/a/b/01",
+            "/a/b/+0",
+            "/a/b/9",
+            "/a/b/c",
+            "/a/0",
+            "a",
+            "a/b",
+            "/~0",
+            "/~",
+            "/x~1y/~01",
+            "/x~1y",
+            "/a/b/",
+            "/a/b/0/c/d",
+        ] {
+            assert_eq!(at(&value, pointer), value.pointer(pointer), "{pointer:?}");
         }
     }
 

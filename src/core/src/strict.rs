@@ -3,6 +3,9 @@
 //! What two readers could understand differently is refused before any type sees it: repeated keys, NaN and infinities,
 //! integers that would lose digits, keys that are no strings, tags of one's own, texts that are not UTF-8, and what is too large, too deep
 //! or grows when it is read. Errors say line, column and the path of keys.
+//!
+//! YAML's own tags decide nothing but the type of plain scalars (`!!int "1"`): `!!binary` is read as the text that stands there. A
+//! plain number that no double holds (`1e999`) is a text in YAML, and no field for numbers takes it.
 
 #[cfg(test)]
 mod tests;
@@ -68,6 +71,7 @@ const MAX_DOCUMENTS: usize = 100_000;
 /// Reads all documents of a YAML stream; empty ones are left out.
 pub fn yaml_within(bytes: &[u8], bounds: Bounds) -> Result<Vec<Value>, StrictError> {
     let text = text(bytes, bounds)?;
+    control_characters(text)?;
     flow_nesting(text)?;
     let reading = Reading::new(text, bounds, Format::Yaml);
     let mut documents = vec![];
@@ -112,6 +116,22 @@ fn place(bytes: &[u8], at: usize) -> (usize, usize) {
     let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
     let column = before.iter().rev().take_while(|&&byte| byte != b'\n').count() + 1;
     (line, column)
+}
+
+/// YAML has no control characters but tabs and line ends; its scanner says that without a place.
+fn control_characters(text: &str) -> Result<(), StrictError> {
+    let refused = |c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r' | '\u{85}');
+    match text.char_indices().find(|(_, c)| refused(*c)) {
+        None => Ok(()),
+        Some((at, control)) => {
+            let (line, column) = place(text.as_bytes(), at);
+            let message = format!(
+                "the control character U+{:04X} is refused; write it as an escape in double quotes",
+                u32::from(control)
+            );
+            Err(StrictError { line, column, path: String::new(), message })
+        }
+    }
 }
 
 /// The YAML scanner takes time by depth × length in nested `[` and `{`, before any visitor can count levels. So what is plainly
@@ -332,7 +352,8 @@ impl<'de> Visitor<'de> for Node<'_> {
         self.count()?;
         // YAML's reader takes a very long integer for a double; there is no telling them apart here.
         if self.reading.format == Format::Yaml && value.fract() == 0.0 && value.abs() > MAX_SAFE_INTEGER as f64 {
-            return Err(self.reading.refuse(loses_digits(&value)));
+            let message = "a number beyond ±(2^53−1) could have lost digits in YAML; write it as a string";
+            return Err(self.reading.refuse(message.to_owned()));
         }
         match Number::from_f64(value) {
             Some(number) => Ok(Value::Number(number)),

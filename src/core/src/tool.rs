@@ -93,7 +93,8 @@ pub struct Command {
     /// Program and arguments; nothing of the proposal is ever put in here.
     #[schemars(length(min = 1, max = 64), inner(length(max = 65_536)))]
     pub argv: Vec<String>,
-    /// The image that it runs in on a cluster, by digest (`name@sha256:…`); the platform's own tool image if absent.
+    /// The image that it runs in on a cluster, by digest (`name@sha256:…`) unless the policy allows tags; the platform's own tool
+    /// image if absent.
     /// Without a cluster it runs on the machine itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
@@ -103,6 +104,21 @@ pub struct Command {
     pub artifact: String,
     /// What the operating system allows it.
     pub limits: CommandLimits,
+}
+
+impl Command {
+    /// Whether its image can never become another one: it is named by digest, or it is the platform's own.
+    pub fn image_is_pinned(&self) -> bool {
+        self.image.as_deref().is_none_or(has_digest)
+    }
+}
+
+/// `name@sha256:` and 64 digits of lower-case hex.
+fn has_digest(image: &str) -> bool {
+    let hex = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    image
+        .split_once("@sha256:")
+        .is_some_and(|(name, digest)| !name.trim().is_empty() && digest.len() == 64 && digest.bytes().all(hex))
 }
 
 /// What the operating system allows a command. Each is a hard limit.
@@ -135,4 +151,33 @@ pub struct Validation {
     pub argv: Vec<String>,
     /// What the operating system allows it.
     pub limits: CommandLimits,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_whole_digest_pins_an_image() {
+        let digest = "0123456789abcdef".repeat(4);
+        for pinned in ["r.example:5000/a/b@sha256:", "busybox:1.37@sha256:"] {
+            assert!(has_digest(&format!("{pinned}{digest}")), "{pinned}");
+        }
+        let upper = digest.to_uppercase();
+        for open in [
+            "busybox".to_owned(),
+            "busybox:1.37".to_owned(),
+            format!("@sha256:{digest}"),
+            format!(" @sha256:{digest}"),
+            format!("busybox@sha256:{upper}"),
+            format!("busybox@sha256:{digest}0"),
+            format!("busybox@sha256:{digest}\n"),
+            format!("busybox@sha512:{digest}"),
+            format!("busybox@sha256:@sha256:{digest}"),
+            "busybox@sha256:".to_owned(),
+            String::new(),
+        ] {
+            assert!(!has_digest(&open), "{open:?}");
+        }
+    }
 }

@@ -8,10 +8,10 @@ use crate::evidence::{ContractRecord, Ended, ExecutionReport, LimitKind, Refusal
 use crate::explain::explain;
 use crate::fixtures::{at, dossier, evidence, evidence_of, pinned, policy, tool};
 use crate::json::{MAX_SAFE_INTEGER, to_canonical};
-use crate::policy::PolicySpec;
+use crate::policy::{ImageTags, PolicySpec};
 use crate::proposal::Proposal;
 use crate::risk::Risk;
-use crate::tool::{Reversibility, ToolEntry};
+use crate::tool::{Reversibility, Run, ToolEntry};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -228,11 +228,56 @@ fn reject_manifest_for_every_mismatch() {
         &with_proposal(|proposal| proposal.input = Some(json!({"out": "january.json", "rows": u64::MAX}))),
         Reason::InputTooLarge,
     );
+    stops(&with_tool(|tool| image(tool, Some("busybox:1.37"))), Reason::ImageNotPinned);
     let by_capability = with_proposal(|proposal| {
         proposal.tool = None;
         proposal.capability = Some("sum-payments".to_owned());
     });
     assert_eq!(decide(&by_capability, &evidence_of(&by_capability)).terminal, Terminal::Complete);
+}
+
+fn image(tool: &mut ToolEntry, name: Option<&str>) {
+    let Run::Command(command) = &mut tool.run;
+    command.image = name.map(str::to_owned);
+}
+
+#[test]
+fn a_tag_names_an_image_only_where_policy_and_baseline_both_allow_it() {
+    let pinned_image = format!("busybox@sha256:{}", "0".repeat(64));
+    for (name, own, baseline, passes) in [
+        (None, ImageTags::Refused, None, true),
+        (Some(pinned_image.as_str()), ImageTags::Refused, None, true),
+        (Some(pinned_image.as_str()), ImageTags::Allowed, Some(ImageTags::Refused), true),
+        (Some("busybox:1.37"), ImageTags::Refused, None, false),
+        (Some("busybox:1.37"), ImageTags::Allowed, None, true),
+        (Some("busybox:1.37"), ImageTags::Allowed, Some(ImageTags::Allowed), true),
+        (Some("busybox:1.37"), ImageTags::Allowed, Some(ImageTags::Refused), false),
+        (Some("busybox:1.37"), ImageTags::Refused, Some(ImageTags::Allowed), false),
+    ] {
+        let mut case = with_tool(|tool| image(tool, name));
+        let rules = |tags| {
+            let mut spec = policy();
+            spec.constraints.image_tags = tags;
+            spec
+        };
+        case.policy = Some(pinned("policy", rules(own)));
+        case.baseline = baseline.map(|tags| pinned("baseline", rules(tags)));
+        let Evidence { proposed, validated, .. } = evidence_of(&case);
+        let evidence =
+            if passes { evidence_of(&case) } else { Evidence { proposed, validated, ..Evidence::default() } };
+        let verdict = decide(&case, &evidence);
+        let reason = (!passes).then_some(Reason::ImageNotPinned);
+        assert_eq!(verdict.reason, reason, "{name:?} {own:?} {baseline:?}");
+        let terminal = if passes { Terminal::Complete } else { Terminal::RejectManifest };
+        assert_eq!(verdict.terminal, terminal, "{name:?} {own:?} {baseline:?}");
+    }
+}
+
+#[test]
+fn a_policy_that_says_nothing_of_image_tags_keeps_its_hash() {
+    let text = serde_json::to_string(&policy()).unwrap();
+    assert!(!text.contains("imageTags"), "{text}");
+    assert_eq!(serde_json::from_str::<PolicySpec>(&text).unwrap().constraints.image_tags, ImageTags::Refused);
 }
 
 /// Every dimension limited, reported where it can be, with `value` as the figure that is looked at.
@@ -503,7 +548,8 @@ fn a_mistyped_record_is_never_read_as_something_else() {
 
 #[test]
 fn halt_means_no_effect() {
-    for &reason in Reason::ALL {
+    // With OutcomeUnknown nobody says that nothing happened.
+    for &reason in Reason::ALL.iter().filter(|reason| **reason != Reason::OutcomeUnknown) {
         let interrupted = Some(Interrupted { reason, at: at(9) });
         let before = decide(&dossier(), &Evidence { interrupted: interrupted.clone(), ..validated_only(&dossier()) });
         assert_eq!((before.terminal, before.reason, before.effect), (Terminal::Halt, Some(reason), Effect::None));
@@ -739,4 +785,14 @@ fn a_reused_key_is_told_what_would_pass() {
     let verdict = decide(&dossier(), &Evidence { interrupted, ..Evidence::default() });
     assert_eq!((verdict.terminal, verdict.reason), (Terminal::Halt, Some(Reason::IdempotencyKeyReused)));
     assert!(verdict.message.contains("would pass: an idempotencyKey"), "{}", verdict.message);
+}
+
+#[test]
+fn of_a_run_that_may_have_been_dispatched_elsewhere_nobody_says_that_nothing_happened() {
+    let interrupted = Some(Interrupted { reason: Reason::OutcomeUnknown, at: at(9) });
+    for evidence in [Evidence::default(), validated_only(&dossier())] {
+        let verdict = decide(&dossier(), &Evidence { interrupted: interrupted.clone(), ..evidence });
+        assert_eq!(verdict.terminal, Terminal::Failed);
+        assert_eq!((verdict.reason, verdict.effect), (Some(Reason::OutcomeUnknown), Effect::Unknown));
+    }
 }

@@ -3,15 +3,17 @@
 //! What m87 measured beats what the tool reports. A policy says which dimensions a tool may report; what it reports of others
 //! proves nothing in its favour, and still counts against it.
 
-use super::{Check, Clauses, Gate, no, yes};
+use super::{Check, Clauses, Found, Gate, no, yes};
 use crate::budget::{AutonomyBudget, Dimension, Limit, Source, Usage, Used};
 use crate::evidence::{ContractRecord, Ended, Evidence, Execution, ExecutionReport, LimitKind, Refusal};
 use crate::json::MAX_SAFE_INTEGER;
 use crate::reason::Reason;
+use crate::tool::CommandLimits;
 use serde_json::Value;
 
-/// All FAILED clauses up to the artifact. `budget` is the effective one; without it nothing may be used.
-pub fn judge(budget: Option<&AutonomyBudget>, evidence: &Evidence) -> Clauses {
+/// All FAILED clauses up to the artifact. `budget` is the effective one; without it nothing may be used. `limits` are the tool's
+/// own, to be named where one of them killed it.
+pub fn judge(budget: Option<&AutonomyBudget>, limits: Option<&CommandLimits>, evidence: &Evidence) -> Clauses {
     let clauses = Clauses::of(Gate::BudgetExceededOrError);
     let (reason, contract) = contract(evidence);
     let clauses = clauses.require("the contract was redeemed", reason, contract);
@@ -23,14 +25,14 @@ pub fn judge(budget: Option<&AutonomyBudget>, evidence: &Evidence) -> Clauses {
             no("nobody reported what came of the tool; it may have had its effect", "a report of `exec` in time");
         return clauses.require("the tool was reported on", Reason::OutcomeUnknown, unknown);
     };
-    let (reason, ended) = ended(&report.ended);
+    let none = AutonomyBudget::default();
+    let budget = budget.unwrap_or(&none);
+    let (reason, ended) = ended(&report.ended, budget, limits);
     let mut clauses = clauses
         .require("the tool was reported on", Reason::OutcomeUnknown, yes("it was"))
         .require("the tool ended well", reason, ended)
         .require("the tool reports no error", Reason::ToolFailed, no_error(report))
         .require("the telemetry is an object", Reason::TelemetryMalformed, is_object(report));
-    let none = AutonomyBudget::default();
-    let budget = budget.unwrap_or(&none);
     for dimension in Dimension::ALL {
         let (reason, within) = within(dimension, budget, report);
         clauses = clauses.require(statement(dimension), reason, within);
@@ -88,7 +90,7 @@ const fn refusal(cause: Refusal) -> &'static str {
     }
 }
 
-fn ended(ended: &Ended) -> (Reason, Check) {
+fn ended(ended: &Ended, budget: &AutonomyBudget, limits: Option<&CommandLimits>) -> (Reason, Check) {
     let would_pass = "exit code 0";
     match ended {
         Ended::Exited(0) => (Reason::ToolFailed, yes("exit code 0")),
@@ -98,19 +100,34 @@ fn ended(ended: &Ended) -> (Reason, Check) {
             Reason::ToolFailed,
             no(format!("it could not be started: {why}"), "a command that exists in the tool's surroundings"),
         ),
-        Ended::Limit(kind) => {
-            let limit = match kind {
-                LimitKind::Seconds => "seconds",
-                LimitKind::CpuSeconds => "cpuSeconds",
-                LimitKind::OutputBytes => "outputBytes",
-                LimitKind::Processes => "processes",
-            };
-            (
-                Reason::ToolLimitExceeded,
-                no(format!("killed at its limit of {limit}"), "a tool that stays within its limits, or higher ones"),
-            )
-        }
+        Ended::Limit(kind) => (Reason::ToolLimitExceeded, past_limit(*kind, budget, limits)),
     }
+}
+
+/// Which limit it was, how high, and where it is written. The budget's seconds hold where they are fewer than the tool's own.
+fn past_limit(kind: LimitKind, budget: &AutonomyBudget, limits: Option<&CommandLimits>) -> Check {
+    let (name, own): (_, fn(&CommandLimits) -> i64) = match kind {
+        LimitKind::Seconds => ("seconds", |limits| limits.seconds),
+        LimitKind::CpuSeconds => ("cpuSeconds", |limits| limits.cpu_seconds),
+        LimitKind::OutputBytes => ("outputBytes", |limits| limits.output_bytes),
+        LimitKind::Processes => ("processes", |limits| limits.processes),
+    };
+    let own = limits.map(own);
+    let of_budget = match (kind, budget.limit(Dimension::Seconds)) {
+        (LimitKind::Seconds, Some(Limit::Limit(seconds))) if own.is_none_or(|own| seconds < own) => {
+            Some(seconds.max(1))
+        }
+        (LimitKind::Seconds | LimitKind::CpuSeconds | LimitKind::OutputBytes | LimitKind::Processes, _) => None,
+    };
+    let (limit, place) = match (of_budget, own) {
+        (Some(seconds), _) => (seconds.to_string(), "autonomyBudget".to_owned()),
+        (None, Some(own)) => (own.to_string(), "the tool's run.command.limits".to_owned()),
+        (None, None) => ("unknown height".to_owned(), "the tool's run.command.limits".to_owned()),
+    };
+    no(
+        format!("killed at the limit of {name}, {limit}, in {place}"),
+        format!("a tool that stays within {name}: {limit}, or a higher limit in {place}"),
+    )
 }
 
 /// A tool may say itself that it failed, with a member `error` that is neither `null` nor `false`.
@@ -195,7 +212,7 @@ fn within(dimension: Dimension, budget: &AutonomyBudget, report: &ExecutionRepor
         (Some(Limit::Unlimited(_)), _) => (Reason::BudgetExceeded, yes("without a limit")),
         (Some(Limit::Limit(limit)), Figure::Whole(used)) if may_say => {
             if used <= limit {
-                (Reason::BudgetExceeded, yes(format!("{used} of {limit}")))
+                (Reason::BudgetExceeded, Ok(Found::Figure { used, limit }))
             } else {
                 (Reason::BudgetExceeded, no(format!("{name}: {used} of {limit}"), format!("at most {limit}")))
             }

@@ -67,67 +67,111 @@ pub struct Clause {
 }
 
 /// What one clause found: `Ok` passes.
-pub(crate) type Check = Result<Cow<'static, str>, No>;
+pub(crate) type Check = Result<Found, Box<No>>;
+
+/// What a clause that passes found. It is put into words only for whoever reads the trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// In words.
+    Words(&'static str),
+    /// So many of so many.
+    Figure {
+        /// What was used.
+        used: i64,
+        /// What may be used.
+        limit: i64,
+    },
+}
+
+impl From<Found> for Cow<'static, str> {
+    fn from(found: Found) -> Self {
+        match found {
+            Found::Words(words) => Self::Borrowed(words),
+            Found::Figure { used, limit } => Self::Owned(format!("{used} of {limit}")),
+        }
+    }
+}
 
 /// A refusal in words.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct No {
     detail: Cow<'static, str>,
     would_pass: Cow<'static, str>,
 }
 
 /// It passes, and this was found.
-pub(crate) fn yes(detail: impl Into<Cow<'static, str>>) -> Check {
-    Ok(detail.into())
+pub(crate) const fn yes(detail: &'static str) -> Check {
+    Ok(Found::Words(detail))
 }
 
 /// It refuses: this was found, and that would have passed.
 pub(crate) fn no(detail: impl Into<Cow<'static, str>>, would_pass: impl Into<Cow<'static, str>>) -> Check {
-    Err(No { detail: detail.into(), would_pass: would_pass.into() })
+    Err(Box::new(No { detail: detail.into(), would_pass: would_pass.into() }))
 }
 
 /// All clauses that a gate looked at, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clauses {
     gate: Gate,
-    clauses: Vec<Clause>,
+    looked: Vec<Looked>,
 }
+
+/// A clause before it is put into words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Looked {
+    name: &'static str,
+    reason: Reason,
+    check: Check,
+}
+
+impl Looked {
+    fn into_clause(self, gate: Gate) -> Clause {
+        let Self { name, reason, check } = self;
+        let (passed, detail, would_pass) = match check {
+            Ok(found) => (true, found.into(), Cow::Borrowed("")),
+            Err(no) => (false, no.detail, no.would_pass),
+        };
+        Clause { gate, name: Cow::Borrowed(name), reason, passed, detail, would_pass }
+    }
+}
+
+/// No gate has more clauses.
+const MOST: usize = 12;
 
 impl Clauses {
     pub(crate) fn of(gate: Gate) -> Self {
-        Self { gate, clauses: Vec::with_capacity(12) }
+        Self { gate, looked: Vec::with_capacity(MOST) }
     }
 
     pub(crate) fn require(mut self, name: &'static str, reason: Reason, check: Check) -> Self {
-        let (passed, detail, would_pass) = match check {
-            Ok(detail) => (true, detail, Cow::Borrowed("")),
-            Err(No { detail, would_pass }) => (false, detail, would_pass),
-        };
-        self.clauses.push(Clause { gate: self.gate, name: Cow::Borrowed(name), reason, passed, detail, would_pass });
+        self.looked.push(Looked { name, reason, check });
         self
     }
 
     /// Whether every clause passed. A gate that looked at nothing has not passed.
     pub fn passed(&self) -> bool {
-        !self.clauses.is_empty() && self.clauses.iter().all(|clause| clause.passed)
+        !self.looked.is_empty() && self.looked.iter().all(|looked| looked.check.is_ok())
     }
 
     /// The first clause that refused: the reason of the gate.
-    pub fn refusal(&self) -> Option<&Clause> {
-        self.clauses.iter().find(|clause| !clause.passed)
+    pub fn refusal(&self) -> Option<Clause> {
+        let first = self.looked.iter().find(|looked| looked.check.is_err());
+        first.map(|looked| looked.clone().into_clause(self.gate))
     }
 
-    /// All of them, in the order in which they were judged.
-    pub fn as_slice(&self) -> &[Clause] {
-        &self.clauses
+    /// The reasons of all clauses that refused, in the order in which they were judged.
+    pub fn reasons(&self) -> impl Iterator<Item = Reason> {
+        self.looked.iter().filter(|looked| looked.check.is_err()).map(|looked| looked.reason)
     }
 }
 
+/// All of them in words, in the order in which they were judged.
 impl IntoIterator for Clauses {
     type Item = Clause;
     type IntoIter = std::vec::IntoIter<Clause>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.clauses.into_iter()
+        let Self { gate, looked } = self;
+        looked.into_iter().map(|looked| looked.into_clause(gate)).collect::<Vec<_>>().into_iter()
     }
 }

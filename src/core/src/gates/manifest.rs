@@ -2,9 +2,11 @@
 
 use super::{Check, Clauses, Gate, no, yes};
 use crate::case::Case;
+use crate::policy::ImageTags;
 use crate::reason::Reason;
 use crate::resolve::{MAX_INPUT, Tool, Unresolved};
 use crate::target;
+use crate::tool::Run;
 
 /// All REJECT_MANIFEST clauses of a case. Without a tool there is nothing else to look at.
 pub fn judge(case: &Case<'_>) -> Clauses {
@@ -22,6 +24,7 @@ pub fn judge(case: &Case<'_>) -> Clauses {
         .require("the input fits the tool's schema", Reason::InputInvalid, input_fits(case, tool))
         .require("the tool would touch the proposal's target", Reason::TargetMismatch, target_equal(case, tool))
         .require("the tool may touch it", Reason::TargetNotAllowed, target_allowed(case, tool))
+        .require("the tool's image is pinned", Reason::ImageNotPinned, image_pinned(case, tool))
 }
 
 fn unresolved(case: &Case<'_>, why: Unresolved) -> Check {
@@ -116,5 +119,18 @@ fn target_allowed(case: &Case<'_>, tool: &Tool<'_>) -> Check {
         Some(text) if target::validate(text).is_ok() && allowed.matches(text) => yes("inside targetsAllowed"),
         Some(text) => no(format!("{text:?} is outside what the tool may touch"), would_pass()),
         None => no("what the tool would touch is not known", would_pass()),
+    }
+}
+
+fn image_pinned(case: &Case<'_>, tool: &Tool<'_>) -> Check {
+    let Run::Command(command) = &tool.entry.run;
+    let Some(image) = command.image.as_deref() else { return yes("the platform's own") };
+    match case.rules.map(|rules| rules.effective.image_tags) {
+        _ if command.image_is_pinned() => yes("by digest"),
+        Some(ImageTags::Allowed) => yes("tags are allowed"),
+        Some(ImageTags::Refused) | None => no(
+            format!("{image:?} is not named by digest"),
+            "an image as name@sha256:…, or a policy and baseline with constraints.imageTags: Allowed",
+        ),
     }
 }

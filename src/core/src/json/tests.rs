@@ -139,6 +139,15 @@ proptest! {
     }
 
     #[test]
+    fn the_size_is_the_written_texts(value in any_json(), large in any::<i64>(), unsigned in any::<u64>()) {
+        let size = |value: &Value| canonical_size(value);
+        prop_assert_eq!(size(&value), canonical(&value).map(|text| text.len()));
+        for value in [json!({"a": [large, value]}), json!([unsigned])] {
+            prop_assert_eq!(size(&value), canonical(&value).map(|text| text.len()));
+        }
+    }
+
+    #[test]
     fn what_is_written_reads_back_as_the_same_text(value in any_json()) {
         let written = text(&value);
         let read: Value = serde_json::from_str(&written).unwrap();
@@ -169,4 +178,15 @@ fn types_are_written_as_their_tree_would_be() {
     assert_eq!(to_canonical(&dossier).unwrap(), text(&serde_json::to_value(&dossier).unwrap()));
     assert_eq!(to_canonical(&f64::NAN), Err(JsonError::NotFinite));
     assert!(to_canonical(&BTreeMap::from([(vec![1], 1)])).is_err());
+}
+
+#[test]
+fn what_has_no_canonical_text_has_no_size() {
+    let deep = |levels: usize| (0..levels).fold(Value::Null, |inner, _| json!([inner]));
+    for value in
+        [json!(u64::MAX), json!(i64::MIN), json!(9_007_199_254_740_993_i64), deep(MAX_DEPTH), deep(MAX_DEPTH + 1)]
+    {
+        assert_eq!(canonical_size(&value), canonical(&value).map(|text| text.len()), "{value}");
+    }
+    assert_eq!(canonical_size(&deep(MAX_DEPTH + 1)), Err(JsonError::TooDeep));
 }

@@ -93,6 +93,22 @@ fn aliases_cannot_make_a_text_grow() {
 }
 
 #[test]
+fn a_control_character_is_refused_where_it_stands() {
+    for (text, line, code) in
+        [("b: 1\na: x\u{1}y", 2, "U+0001"), ("a: \"\0\"", 1, "U+0000"), ("#\n\n- \u{7f}", 3, "U+007F")]
+    {
+        refused(yaml(text.as_bytes()).unwrap_err(), line, "", code);
+    }
+    assert_eq!(yaml(b"a: \"\\u0001\"\n").unwrap(), [json!({"a": "\u{1}"})]);
+}
+
+#[test]
+fn what_only_looks_like_a_number_or_has_a_tag_of_yaml_is_text() {
+    assert_eq!(yaml(b"[1e999, !!binary aGk=, !!str 1, !!int \"1\"]").unwrap(), [json!(["1e999", "aGk=", "1", 1])]);
+    refused(yaml(b"a: 1.0e18").unwrap_err(), 1, "a", "2^53");
+}
+
+#[test]
 fn nothing_deep_large_or_binary_is_read() {
     for levels in [65, 200, 100_000] {
         let deep = format!("{}{}", "[".repeat(levels), "]".repeat(levels));

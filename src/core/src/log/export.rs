@@ -1,0 +1,49 @@
+//! A namespace's whole log as a document of its own: what is held against receipts to see that none is missing.
+
+use super::LogEntry;
+use crate::json::{Document, JsonError, to_canonical};
+use crate::sign::{Envelope, VerifyingKey};
+use serde::{Deserialize, Serialize};
+
+/// Every entry of a namespace's log, with a checkpoint over exactly these.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LogExport {
+    /// `ReceiptLog`.
+    pub kind: String,
+    /// Raised when the meaning changes.
+    pub spec_version: String,
+    /// The signed size and root of exactly these entries.
+    pub checkpoint: Envelope,
+    /// The public key, in hex; it proves nothing by itself.
+    pub public_key: String,
+    /// Every entry, in order.
+    pub entries: Vec<LogEntry>,
+}
+
+impl Document for LogExport {
+    const KIND: &'static str = "ReceiptLog";
+    const SPEC_VERSION: &'static str = "1";
+
+    fn says(&self) -> (&str, &str) {
+        (&self.kind, &self.spec_version)
+    }
+}
+
+impl LogExport {
+    /// Puts an export together.
+    pub fn new(entries: Vec<LogEntry>, checkpoint: Envelope, key: &VerifyingKey) -> Self {
+        Self {
+            kind: Self::KIND.to_owned(),
+            spec_version: Self::SPEC_VERSION.to_owned(),
+            checkpoint,
+            public_key: key.to_hex(),
+            entries,
+        }
+    }
+
+    /// The export's bytes, in canonical form.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, JsonError> {
+        to_canonical(self).map(String::into_bytes)
+    }
+}
