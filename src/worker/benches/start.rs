@@ -7,7 +7,7 @@ use m87_authority::Credentials;
 use m87_core::contract::WorkOrder;
 use m87_core::json::to_canonical;
 use m87_core::tool::{Command as ToolCommand, CommandLimits, Run};
-use m87_worker::shim::link::{Go, Said, frame, length, parse};
+use m87_worker::shim::link::{Go, Said, Task, frame, length, parse};
 use serde_json::json;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -23,22 +23,30 @@ const LIMITS: CommandLimits =
 /// From "go" to the word that the tool runs.
 fn go_to_started(folder: &Path) -> Duration {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
-    let mut shim =
-        Command::new(HARNESS).arg("shim").stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).spawn().unwrap();
+    let work = tempfile::tempdir_in(folder).unwrap();
+    let mut shim = Command::new(HARNESS);
+    shim.args(["shim", "--work"]).arg(work.path()).stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
+    let mut shim = shim.spawn().unwrap();
     // It has long been waiting when an order comes.
-    std::thread::sleep(Duration::from_millis(20));
-    let go = Go { argv: vec!["true".to_owned()], env: vec![], folder: folder.to_owned(), limits: LIMITS };
+    assert_eq!(hear(&mut ours), Said::Ready);
+    let task = Task::Tool { artifact: "result".to_owned() };
+    let go = Go { argv: vec!["true".to_owned()], input: json!({}), task, limits: LIMITS };
     let start = Instant::now();
     ours.write_all(&frame(&go).unwrap()).unwrap();
-    let mut head = [0; 4];
-    ours.read_exact(&mut head).unwrap();
-    let mut body = vec![0; length(head).unwrap()];
-    ours.read_exact(&mut body).unwrap();
+    let said = hear(&mut ours);
     let elapsed = start.elapsed();
-    assert_eq!(parse::<Said>(&body).unwrap(), Said::Started);
+    assert_eq!(said, Said::Started);
     drop(ours);
     shim.wait().unwrap();
     elapsed
+}
+
+fn hear(link: &mut UnixStream) -> Said {
+    let mut head = [0; 4];
+    link.read_exact(&mut head).unwrap();
+    let mut body = vec![0; length(head).unwrap()];
+    link.read_exact(&mut body).unwrap();
+    parse(&body).unwrap()
 }
 
 /// One attempt, from the start of `exec` to its end.

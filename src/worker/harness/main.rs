@@ -13,10 +13,10 @@ use m87_authority::proto::{
     RedeemRequest, ReportRequest, ReportValidationRequest, ValidationOrderReply, VerifyReply, WaitRequest,
 };
 use m87_authority::{AuthorityClient, AuthorityError, Credentials, Denial};
-use m87_worker::exec::{ExecArgs, Task};
-use m87_worker::shim::{Stage, main_shim};
+use m87_worker::exec::{ExecArgs, FetchArgs, Fetched, Place, Task, fetch_for_check};
+use m87_worker::shim::{CheckArgs, ShimArgs, main_check, main_shim};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,12 +25,36 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
-        ["shim"] => main_shim(Stage::Watch).map_err(|error| error.to_string()),
-        ["shim", "--stage", "tool"] => main_shim(Stage::Tool).map_err(|error| error.to_string()),
+        ["shim", "--work", work] => shim(&ShimArgs::Inherited { work: PathBuf::from(work) }),
+        ["shim", "--connect", socket, "--work", work] => {
+            shim(&ShimArgs::Connect { socket: PathBuf::from(socket), work: PathBuf::from(work) })
+        }
+        ["shim", "--stage", "tool"] => shim(&ShimArgs::Stage),
+        ["shim", "--check", fetched, "--work", work, "--report", report] => return check(fetched, work, report),
         // As the command line of `m87 exec` does, but for the authority.
         ["exec", "--credentials", credentials, "--work", folder, "--report-grace", seconds, task @ ..] => {
-            exec(credentials, folder, seconds, task)
+            let place = Place::Machine { credentials: PathBuf::from(credentials), folder: PathBuf::from(folder) };
+            // The folder that plays the authority stands where its address would.
+            let read = Credentials::read(Path::new(credentials)).map_err(|error| error.to_string());
+            read.and_then(|credentials| exec(credentials.address_file, place, seconds, task))
         }
+        [
+            "exec",
+            "--listen",
+            socket,
+            "--peer",
+            peer,
+            "--authority",
+            authority,
+            "--report-grace",
+            seconds,
+            task @ ..,
+        ] => {
+            let patience = Duration::from_secs(5);
+            let place = Place::Pod { socket: PathBuf::from(socket), peer: peer.parse().unwrap_or(u32::MAX), patience };
+            exec(PathBuf::from(authority), place, seconds, task)
+        }
+        ["exec", "--fetch", folder, "--authority", authority, "--report", report] => fetch(folder, authority, report),
         other => Err(format!("unknown: {other:?}")),
     };
     match outcome {
@@ -42,24 +66,39 @@ fn main() -> ExitCode {
     }
 }
 
-fn exec(credentials: &str, folder: &str, seconds: &str, task: &[&str]) -> Result<(), String> {
+fn shim(args: &ShimArgs) -> Result<(), String> {
+    main_shim(args).map_err(|error| error.to_string())
+}
+
+fn check(fetched: &str, work: &str, report: &str) -> ExitCode {
+    let [fetched, work, report] = [fetched, work, report].map(PathBuf::from);
+    ExitCode::from(main_check(&CheckArgs { fetched, work, report }).unwrap_or(255))
+}
+
+fn fetch(folder: &str, authority: &str, report: &str) -> Result<(), String> {
+    let args = FetchArgs { folder: PathBuf::from(folder), report: PathBuf::from(report) };
+    let fetched = runtime()?.block_on(fetch_for_check(&args, &Folder(PathBuf::from(authority))));
+    match fetched.map_err(|error| error.to_string())? {
+        Fetched::Ready => Ok(()),
+        Fetched::Nothing => Err("there is nothing to check".to_owned()),
+    }
+}
+
+fn exec(authority: PathBuf, place: Place, seconds: &str, task: &[&str]) -> Result<(), String> {
     let task = match task {
         ["--contract", id] => Task::Tool { contract_id: (*id).to_owned() },
         ["--validation"] => Task::Validation,
         other => return Err(format!("unknown: {other:?}")),
     };
-    let args = ExecArgs {
-        credentials: PathBuf::from(credentials),
-        folder: PathBuf::from(folder),
-        task,
-        report_grace: Duration::from_secs(seconds.parse().map_err(|error| format!("{error}"))?),
-    };
-    // The folder that plays the authority stands where its address would.
-    let credentials = Credentials::read(&args.credentials).map_err(|error| error.to_string())?;
-    let authority = Arc::new(Folder(credentials.address_file));
+    let report_grace = Duration::from_secs(seconds.parse().map_err(|error| format!("{error}"))?);
+    let args = ExecArgs { place, task, report_grace };
+    let authority = Arc::new(Folder(authority));
+    runtime()?.block_on(m87_worker::exec::run(&args, authority)).map_err(|error| error.to_string())
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| error.to_string())?;
-    runtime.block_on(m87_worker::exec::run(&args, authority)).map_err(|error| error.to_string())
+    runtime.map_err(|error| error.to_string())
 }
 
 /// An authority that is a folder.

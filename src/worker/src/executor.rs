@@ -1,13 +1,15 @@
 //! The authority's [`Executor`] on one machine: each attempt is a process of its own, `m87 exec`, that outlives the
 //! authority, with a private folder for its credentials, its log and its work.
 
+use crate::exec::PROCESS_FILE;
 use crate::sandbox::folder;
 use crate::sandbox::process::{Identity, Stat};
 use async_trait::async_trait;
-use m87_core::evidence::ValidationReport;
 use m87_authority::{AttemptKind, AttemptOrder, Executor, ExecutorError, Handle};
+use m87_core::evidence::ValidationReport;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
@@ -52,6 +54,27 @@ impl LocalExecutor {
     #[must_use]
     pub fn with_program(self, program: impl Into<PathBuf>) -> Self {
         Self { program: program.into(), ..self }
+    }
+
+    /// Ends and clears away what attempts have left of runs that are not among these: whoever started them was killed before
+    /// it could write down how to find them, or before it had cleared up. What cannot be removed now stays for the next time.
+    pub fn sweep(&self, open: &HashSet<String>) -> std::io::Result<()> {
+        let entries = match std::fs::read_dir(&self.root) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name();
+            let run = name.to_str().and_then(|name| name.rsplit_once('.')).map(|(run, _)| run);
+            if run.is_some_and(|run| !open.contains(run))
+                && let Err(error) = end_left(&entry.path()).and_then(|()| folder::remove(&entry.path()).map_err(failed))
+            {
+                tracing::warn!(folder = %entry.path().display(), %error, "what an attempt has left cannot be removed yet");
+            }
+        }
+        Ok(())
     }
 
     fn start_in_folder(&self, order: &AttemptOrder) -> Result<(Child, Started), ExecutorError> {
@@ -178,6 +201,15 @@ fn end(process: Identity) -> Result<(), ExecutorError> {
         },
         Ok(_) | Err(rustix::io::Errno::SRCH) => Ok(()),
         Err(error) => Err(failed(error)),
+    }
+}
+
+/// Ends the process that says in this folder that it works there, if it still does.
+fn end_left(folder: &Path) -> Result<(), ExecutorError> {
+    let word = std::fs::read(folder.join(PROCESS_FILE)).ok();
+    match word.and_then(|word| serde_json::from_slice::<Identity>(&word).ok()) {
+        Some(process) => end(process),
+        None => Ok(()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the tool left: its artifact, hashed while it is sent to the authority, and its report of usage.
 
-use crate::sandbox::folder::{self, NoFile};
 use crate::sandbox::text::readable;
+use crate::shim::link::Left;
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::BoxStream;
@@ -11,7 +11,6 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -35,10 +34,8 @@ struct Seen {
 }
 
 impl Artifact {
-    /// The artifact of that name; `None`, with why, if there is no regular file.
-    pub(super) fn open(out: &OwnedFd, name: &str) -> Result<Self, NoFile> {
-        let file = folder::open_regular(out, name)?;
-        Ok(Self { file: Arc::new(file), seen: Arc::default() })
+    pub(super) fn new(file: File) -> Self {
+        Self { file: Arc::new(file), seen: Arc::default() }
     }
 
     /// Its bytes from the start, hashed as they go. It ends early if the file cannot be read on; then there is no hash.
@@ -95,11 +92,14 @@ fn read_at(file: &File, piece: &mut [u8], offset: u64) -> std::io::Result<usize>
 
 /// What the tool reported of its usage: JSON as it stands, or a string that says why it is none. `None` if it left no
 /// file. Whatever it is, it can be written into a report.
-pub(super) fn usage(tool: &OwnedFd, name: &str) -> Option<Value> {
-    match folder::open_regular(tool, name) {
-        Ok(file) => Some(read_usage(file).unwrap_or_else(|why| Value::String(readable(why.as_bytes())))),
-        Err(NoFile::Absent) => None,
-        Err(error) => Some(Value::String(error.to_string())),
+pub(super) fn usage(left: &Left, file: Option<File>) -> Option<Value> {
+    match (left, file) {
+        (Left::Nothing, _) => None,
+        (Left::Unusable(why), _) => Some(Value::String(why.clone())),
+        (Left::File, Some(file)) => {
+            Some(read_usage(file).unwrap_or_else(|why| Value::String(readable(why.as_bytes()))))
+        }
+        (Left::File, None) => Some(Value::String("it was not handed over".to_owned())),
     }
 }
 

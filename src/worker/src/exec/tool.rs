@@ -2,10 +2,9 @@
 
 use super::artifact::{self, Artifact};
 use super::persist::persist;
-use super::shim::Shim;
-use super::workplace::{USAGE, Workplace};
+use super::shim::{Over, Shim};
 use super::{Attempt, ExecError, ORDER_PATIENCE};
-use crate::shim::link::{Done, Go};
+use crate::shim::link::{Done, Go, Left, Task};
 use m87_authority::AuthorityError;
 use m87_authority::proto::{RedeemRequest, ReportRequest};
 use m87_core::contract::WorkOrder;
@@ -16,10 +15,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 pub(super) async fn run(attempt: &Attempt<'_>, contract_id: &str) -> Result<(), ExecError> {
-    let place = Workplace::make(attempt.work).map_err(ExecError::system("the work folder"))?;
-    let shim = Shim::start().map_err(ExecError::system("cannot start the shim"))?;
+    let shim = attempt.shim().await?;
     let nonce = nonce().map_err(ExecError::system("no randomness for a nonce"))?;
-    let held = Held { attempt, contract_id, nonce, place };
+    let held = Held { attempt, contract_id, nonce };
 
     // From the answer on, an effect is possible and this process is the only one that may have it.
     let order = held.redeem().await?;
@@ -27,11 +25,18 @@ pub(super) async fn run(attempt: &Attempt<'_>, contract_id: &str) -> Result<(), 
     let limit = order.as_ref().map_or(0, |order| order.limits().seconds);
     let limit = Duration::from_secs(u64::try_from(limit).unwrap_or(0));
     let until = Instant::now() + limit + attempt.args.report_grace;
-    let report = match order {
-        Ok(order) => held.execute(&order, shim, until).await?,
-        Err(why) => report(Done { ended: Ended::NotStarted(why), millis: 0, output: String::new() }, true, None),
+    let (over, report) = match order {
+        Ok(order) => held.execute(order, shim, until).await?,
+        Err(why) => {
+            let over = Over::not_started(why);
+            let report = report(&over.done, true, None);
+            (over, report)
+        }
     };
-    held.report(&report, until).await
+    held.report(&report, until).await?;
+    // Only now: the shim's end is the end of a pod.
+    drop(over);
+    Ok(())
 }
 
 /// A redeemable contract in the one process that can redeem it.
@@ -39,7 +44,6 @@ struct Held<'a> {
     attempt: &'a Attempt<'a>,
     contract_id: &'a str,
     nonce: String,
-    place: Workplace,
 }
 
 impl Held<'_> {
@@ -60,44 +64,32 @@ impl Held<'_> {
         Ok(order)
     }
 
-    async fn execute(&self, order: &WorkOrder, shim: Shim, until: Instant) -> Result<ExecutionReport, ExecError> {
-        let Run::Command(command) = &order.run;
-        let done = match self.place.write_input(&order.input) {
-            Ok(()) => {
-                let go = Go {
-                    argv: command.argv.clone(),
-                    env: self.place.tool_env(),
-                    folder: self.place.tool_path(),
-                    limits: command.limits,
-                };
-                shim.run(&go).await
+    async fn execute(
+        &self,
+        order: WorkOrder,
+        shim: Shim,
+        until: Instant,
+    ) -> Result<(Over, ExecutionReport), ExecError> {
+        let injected_clock = order.injected_clock;
+        let Run::Command(command) = order.run;
+        let task = Task::Tool { artifact: command.artifact };
+        let go = Go { argv: command.argv, input: order.input, task, limits: command.limits };
+        let mut over = shim.run(&go).await;
+        let artifact = match (&over.done.artifact, over.artifact.take()) {
+            (Left::File, Some(file)) => Some(self.send(Artifact::new(file), until).await?),
+            (left, _) => {
+                tracing::info!(?left, "there is no artifact");
+                None
             }
-            Err(error) => Done {
-                ended: Ended::NotStarted(format!("the input cannot be written: {error}")),
-                millis: 0,
-                output: String::new(),
-            },
         };
-        let artifact = match done.ended {
-            Ended::Exited(0) => self.send(&command.artifact, until).await?,
-            // A tool that failed has no artifact: whatever lies there was not finished.
-            Ended::Exited(_) | Ended::Signalled(_) | Ended::Limit(_) | Ended::NotStarted(_) => None,
-        };
-        let mut report = report(done, order.injected_clock, artifact);
-        report.reported = artifact::usage(&self.place.tool, USAGE);
-        Ok(report)
+        let mut report = report(&over.done, injected_clock, artifact);
+        report.reported = artifact::usage(&over.done.usage, over.usage.take());
+        Ok((over, report))
     }
 
-    /// Sends the artifact, if there is one. A refusal by the authority does not undo that it is declared: what is not
-    /// stored will not be verified.
-    async fn send(&self, name: &str, until: Instant) -> Result<Option<DeclaredArtifact>, ExecError> {
-        let artifact = match Artifact::open(&self.place.out, name) {
-            Ok(artifact) => artifact,
-            Err(why) => {
-                tracing::info!(name, %why, "there is no artifact");
-                return Ok(None);
-            }
-        };
+    /// Sends the artifact. A refusal by the authority does not undo that it is declared: what is not stored will not be
+    /// verified.
+    async fn send(&self, artifact: Artifact, until: Instant) -> Result<DeclaredArtifact, ExecError> {
         let put = || {
             let (contract_id, nonce) = (self.contract_id.to_owned(), self.nonce.clone());
             self.attempt.authority.put_artifact(contract_id, nonce, artifact.stream())
@@ -109,7 +101,7 @@ impl Held<'_> {
             }
             Err(source) => return Err(ExecError::Authority { what: "the artifact was not sent", source }),
         }
-        Ok(Some(artifact.declare().await))
+        Ok(artifact.declare().await)
     }
 
     async fn report(&self, report: &ExecutionReport, until: Instant) -> Result<(), ExecError> {
@@ -124,7 +116,7 @@ impl Held<'_> {
 }
 
 /// What m87 measured, in the report's units.
-fn report(done: Done, injected_clock: bool, artifact: Option<DeclaredArtifact>) -> ExecutionReport {
+fn report(done: &Done, injected_clock: bool, artifact: Option<DeclaredArtifact>) -> ExecutionReport {
     let seconds = if injected_clock { 0 } else { done.millis.div_ceil(1000) };
     ExecutionReport {
         measured: Measured {
@@ -132,10 +124,10 @@ fn report(done: Done, injected_clock: bool, artifact: Option<DeclaredArtifact>) 
             seconds: i64::try_from(seconds).unwrap_or(i64::MAX),
             artifact_bytes: artifact.as_ref().map_or(0, |artifact| artifact.size),
         },
-        ended: done.ended,
+        ended: done.ended.clone(),
         reported: None,
         artifact,
-        output: done.output,
+        output: done.output.clone(),
     }
 }
 

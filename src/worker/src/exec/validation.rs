@@ -1,65 +1,130 @@
 //! A validation attempt: fetch the artifact as it is stored, run the check on that copy, report.
+//!
+//! In a pod the fetching ends here: another container, without a token, does the check.
 
 use super::persist::persist;
-use super::shim::Shim;
-use super::workplace::Workplace;
 use super::{Attempt, ExecError, ORDER_PATIENCE};
 use crate::sandbox::folder;
-use crate::shim::link::Go;
+use crate::shim::link::{Go, Task};
+use crate::shim::{ARTIFACT, ORDER, write_report};
 use futures::StreamExt;
-use m87_authority::AuthorityError;
 use m87_authority::proto::{Job, ReportValidationRequest};
+use m87_authority::{AuthorityClient, AuthorityError};
 use m87_core::contract::ValidationOrder;
 use m87_core::evidence::{Ended, ValidationReport};
 use m87_core::json::{read_document, to_canonical};
 use sha2::{Digest, Sha256};
 use std::io::{Seek, Write};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::Instant;
 
 pub(super) async fn run(attempt: &Attempt<'_>) -> Result<(), ExecError> {
-    let place = Workplace::make(attempt.work).map_err(ExecError::system("the work folder"))?;
-    let shim = Shim::start().map_err(ExecError::system("cannot start the shim"))?;
+    let shim = attempt.shim().await?;
     let patience = Instant::now() + ORDER_PATIENCE;
-    let reply = persist(patience, || attempt.authority.validation_order()).await;
-    let reply = reply.map_err(ExecError::authority("there is nothing to validate"))?;
-    let order: Result<ValidationOrder, String> =
-        read_document(reply.order.as_bytes()).map_err(|error| format!("the authority's validation order {error}"));
-    let limit = order.as_ref().map_or(0, |order| order.validation.limits.seconds);
+    let authority = &*attempt.authority;
+    let order = order(authority, patience).await?;
+    let limit = order.as_ref().map_or(0, |(order, _)| order.validation.limits.seconds);
+    let artifact = attempt.work.join(ARTIFACT);
     let ready = match order {
-        Ok(order) => fetch(attempt, &place, &order, patience).await?.map(|()| order),
+        Ok((order, _)) => fetch(authority, &artifact, &order, patience).await?.map(|()| order),
         Err(why) => Err(why),
     };
     attempt.forget_credentials();
     let limit = Duration::from_secs(u64::try_from(limit).unwrap_or(0));
     let until = Instant::now() + limit + attempt.args.report_grace;
     let report = match ready {
-        Ok(order) => check(&place, shim, order).await,
+        Ok(ValidationOrder { validation, input, .. }) => {
+            let task = Task::Check { artifact };
+            let go = Go { argv: validation.argv, input, task, limits: validation.limits };
+            let done = shim.run(&go).await.done;
+            ValidationReport { ended: done.ended, output: done.output }
+        }
         Err(why) => ValidationReport { ended: Ended::NotStarted(why), output: String::new() },
     };
     let json = to_canonical(&report)
         .map_err(|error| ExecError::System { what: "the report".to_owned(), source: std::io::Error::other(error) })?;
     let request = ReportValidationRequest { json };
-    let tell = || attempt.authority.report_validation(request.clone());
+    let tell = || authority.report_validation(request.clone());
     persist(until, tell).await.map_err(ExecError::authority("the report was not heard"))
 }
 
-/// Makes the read-only copy and the input; the inner error is why there is nothing to check.
+/// Where the fetching container puts what the checking one needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchArgs {
+    /// The folder for order and artifact; it exists and is empty.
+    pub folder: PathBuf,
+    /// Where to say why there is nothing to check, if that is certain.
+    pub report: PathBuf,
+}
+
+/// Whether there is something to check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fetched {
+    /// Order and artifact are there.
+    Ready,
+    /// The authority's answer can never be checked; the report says why.
+    Nothing,
+}
+
+/// Fetches order and artifact for a check by another container. An error means that nobody knows: it may be tried again.
+pub async fn fetch_for_check(args: &FetchArgs, authority: &dyn AuthorityClient) -> Result<Fetched, ExecError> {
+    let patience = Instant::now() + ORDER_PATIENCE;
+    let fetched = match order(authority, patience).await? {
+        Ok((order, text)) => {
+            let path = args.folder.join(ORDER);
+            write_for_all(&path, text.as_bytes()).map_err(ExecError::system(path.display().to_string()))?;
+            let artifact = args.folder.join(ARTIFACT);
+            let fetched = fetch(authority, &artifact, &order, patience).await?;
+            share(&artifact).map_err(ExecError::system(artifact.display().to_string()))?;
+            fetched
+        }
+        Err(why) => Err(why),
+    };
+    let Err(why) = fetched else { return Ok(Fetched::Ready) };
+    let report = ValidationReport { ended: Ended::NotStarted(why), output: String::new() };
+    write_report(&args.report, &report)
+        .map_err(|error| ExecError::System { what: "the report".to_owned(), source: std::io::Error::other(error) })?;
+    Ok(Fetched::Nothing)
+}
+
+/// The checking container is another user, and its folder is read-only to it.
+fn share(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    match std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o444)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        outcome => outcome,
+    }
+}
+
+fn write_for_all(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    folder::write_read_only(path, bytes)?;
+    share(path)
+}
+
+/// The order, with its text; the inner error is why it cannot be followed.
+async fn order(
+    authority: &dyn AuthorityClient,
+    until: Instant,
+) -> Result<Result<(ValidationOrder, String), String>, ExecError> {
+    let reply = persist(until, || authority.validation_order()).await;
+    let text = reply.map_err(ExecError::authority("there is nothing to validate"))?.order;
+    let order = read_document(text.as_bytes()).map_err(|error| format!("the authority's validation order {error}"));
+    Ok(order.map(|order| (order, text)))
+}
+
+/// Makes the read-only copy; the inner error is why there is nothing to check.
 async fn fetch(
-    attempt: &Attempt<'_>,
-    place: &Workplace,
+    authority: &dyn AuthorityClient,
+    path: &Path,
     order: &ValidationOrder,
     until: Instant,
 ) -> Result<Result<(), String>, ExecError> {
-    if let Err(error) = place.write_input(&order.input) {
-        return Ok(Err(format!("the input cannot be written: {error}")));
-    }
-    let path = place.artifact_path();
-    let copy = match folder::create_read_only(&path) {
+    let copy = match folder::create_read_only(path) {
         Ok(copy) => copy,
         Err(error) => return Ok(Err(format!("the artifact cannot be copied: {error}"))),
     };
-    match persist(until, || download(attempt, &copy)).await {
+    match persist(until, || download(authority, &copy)).await {
         Ok(Ok(sha256)) if sha256 == order.sha256 => Ok(Ok(())),
         Ok(Ok(sha256)) => {
             Ok(Err(format!("the stored artifact has the hash {sha256}, not the declared {}", order.sha256)))
@@ -71,8 +136,11 @@ async fn fetch(
 }
 
 /// Writes the artifact from its first byte, and says what it hashes to; the inner error is this machine's.
-async fn download(attempt: &Attempt<'_>, mut copy: &std::fs::File) -> Result<std::io::Result<String>, AuthorityError> {
-    let mut pieces = attempt.authority.get_artifact(Job::default()).await?;
+async fn download(
+    authority: &dyn AuthorityClient,
+    mut copy: &std::fs::File,
+) -> Result<std::io::Result<String>, AuthorityError> {
+    let mut pieces = authority.get_artifact(Job::default()).await?;
     let mut hash = Sha256::new();
     if let Err(error) = copy.rewind().and_then(|()| copy.set_len(0)) {
         return Ok(Err(error));
@@ -85,15 +153,4 @@ async fn download(attempt: &Attempt<'_>, mut copy: &std::fs::File) -> Result<std
         }
     }
     Ok(Ok(hex::encode(hash.finalize())))
-}
-
-async fn check(place: &Workplace, shim: Shim, order: ValidationOrder) -> ValidationReport {
-    let go = Go {
-        argv: order.validation.argv,
-        env: place.validation_env(),
-        folder: place.tool_path(),
-        limits: order.validation.limits,
-    };
-    let done = shim.run(&go).await;
-    ValidationReport { ended: done.ended, output: done.output }
 }

@@ -3,9 +3,10 @@
 //! The socket it was started with is closed by becoming another program. So its other end reads either nothing, and the
 //! tool runs, or why it does not.
 
-use super::link::{self, Become, Go};
+use super::link::{self, Become};
 use crate::sandbox::close_inherited;
 use crate::sandbox::process::Stat;
+use m87_core::tool::CommandLimits;
 use rustix::process::{Resource, Rlimit, Signal};
 use std::io::Write;
 use std::os::fd::{AsRawFd, RawFd};
@@ -18,6 +19,9 @@ const OPEN_FILES: u64 = 1024;
 /// How many tasks the user may start elsewhere while the tool runs, before the kernel holds that against the tool.
 const SPARE_TASKS: u64 = 1024;
 
+/// The pid of a container's first process.
+const FIRST: i32 = 1;
+
 /// Becomes the tool; returns only if that was not possible, after having said so.
 pub(super) fn become_tool(mut link: &UnixStream) -> std::io::Result<()> {
     let Some(order) = link::receive::<Become>(link)? else {
@@ -29,15 +33,15 @@ pub(super) fn become_tool(mut link: &UnixStream) -> std::io::Result<()> {
 
 /// The error that prevented it.
 fn attempt(order: &Become, link: RawFd) -> std::io::Error {
-    let Some((program, arguments)) = order.go.argv.split_first() else {
+    let Some((program, arguments)) = order.argv.split_first() else {
         return std::io::Error::other("the command is empty");
     };
     let mut command = Command::new(program);
     command
         .args(arguments)
         .env_clear()
-        .envs(order.go.env.iter().map(|(name, value)| (name, value)))
-        .current_dir(&order.go.folder)
+        .envs(order.env.iter().map(|(name, value)| (name, value)))
+        .current_dir(&order.folder)
         .stdin(Stdio::null());
     match close_inherited(&[link]).and_then(|()| confine(order)) {
         Ok(()) => describe(command.exec(), program),
@@ -59,26 +63,26 @@ fn confine(order: &Become) -> std::io::Result<()> {
     if rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(order.parent) {
         return Err(std::io::Error::other("the shim has died"));
     }
-    limit(&order.go)
+    limit(&order.limits, order.parent)
 }
 
 /// What the kernel can limit for each process. Wall-clock time, the processes and bytes of all together and their
 /// processor time are the shim's to watch. The kernel's limits of processor time and file size lie a little above the
 /// tool's, so that the shim sees the tool exceed its own, also where a descendant was stopped by these.
-fn limit(go: &Go) -> std::io::Result<()> {
+fn limit(limits: &CommandLimits, shim: i32) -> std::io::Result<()> {
     let figure = |value: i64| u64::try_from(value).unwrap_or(0);
-    let cpu = figure(go.limits.cpu_seconds);
+    let cpu = figure(limits.cpu_seconds);
     set(Resource::Core, 0, 0)?;
     set(Resource::Nofile, OPEN_FILES, OPEN_FILES)?;
     set(Resource::Cpu, cpu.saturating_add(1), cpu.saturating_add(2))?;
-    let size = figure(go.limits.output_bytes).saturating_add(1);
+    let size = figure(limits.output_bytes).saturating_add(1);
     set(Resource::Fsize, size, size)?;
-    if let Some(tasks) = tasks_of_user() {
-        let processes = tasks + SPARE_TASKS + figure(go.limits.processes);
+    if let Some(tasks) = tasks_of_user(shim) {
+        let processes = tasks + SPARE_TASKS + figure(limits.processes);
         set(Resource::Nproc, processes, processes)?;
     }
     // Last, since this process too has to live within it until it is the tool.
-    let memory = figure(go.limits.memory_bytes);
+    let memory = figure(limits.memory_bytes);
     set(Resource::As, memory, memory)
 }
 
@@ -92,10 +96,11 @@ fn set(resource: Resource, soft: u64, hard: u64) -> std::io::Result<()> {
 }
 
 /// The kernel counts all tasks of the user, not those of the tool, so its limit can only be a backstop against those
-/// who fork faster than the shim can look. `None` for root, who is exempt from it.
-fn tasks_of_user() -> Option<u64> {
+/// who fork faster than the shim can look. `None` for root, who is exempt from it, and in a container: there this sees
+/// its own tasks only, while the kernel counts those of the user in every container of the machine.
+fn tasks_of_user(shim: i32) -> Option<u64> {
     let user = rustix::process::getuid();
-    if user.is_root() {
+    if user.is_root() || shim == FIRST {
         return None;
     }
     let own = |stat: &Stat| {

@@ -1,10 +1,12 @@
 //! The first stage: starts the second, and watches over what it has become until that and all its descendants are gone.
 
 use super::ShimError;
-use super::link::{self, Become, Done, Go, Said};
+use super::link::{self, Become, Done, Go, Left, Said, Task};
+use super::workplace::{USAGE, Workplace};
 use crate::sandbox::family;
+use crate::sandbox::folder::{self, NoFile};
 use crate::sandbox::process::{Stat, TICKS_PER_SECOND};
-use crate::sandbox::{folder, text::Tail};
+use crate::sandbox::text::{Tail, readable};
 use m87_core::evidence::{Ended, LimitKind};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, WaitStatus};
@@ -13,6 +15,7 @@ use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -25,16 +28,48 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the second stage may take to become the tool.
 const START: Duration = Duration::from_secs(10);
 
+/// SIGKILL, which is what befalls a tool that cannot be watched.
+const KILLED: i32 = 9;
+
+/// A command that is over, and what it left, open.
+pub(super) struct Over {
+    pub(super) done: Done,
+    /// The usage before the artifact, as far as there are such files.
+    pub(super) files: Vec<File>,
+}
+
+impl Over {
+    fn nothing(ended: Ended, output: String) -> Self {
+        Self { done: Done::without_files(ended, 0, output), files: Vec::new() }
+    }
+}
+
+/// Why there is no command to watch.
+enum Failed {
+    /// It certainly never ran.
+    NotStarted(String),
+    /// It may have: it was killed at once.
+    Lost(String),
+}
+
 /// Runs the command; `None` if `exec` was lost meanwhile, and nobody is there to hear of it.
-pub(super) fn run(go: &Go, link: &UnixStream) -> Result<Option<Done>, ShimError> {
-    let mut tool = match Tool::start(go) {
+pub(super) fn run(go: &Go, place: &Workplace, link: Option<&UnixStream>) -> Result<Option<Over>, ShimError> {
+    if let Err(error) = place.write_input(&go.input) {
+        let why = format!("the input cannot be written: {error}");
+        return Ok(Some(Over::nothing(Ended::NotStarted(why), String::new())));
+    }
+    let home = place.tool_path();
+    let mut tool = match Tool::start(go, &home, place) {
         Ok(tool) => tool,
-        Err(why) => {
+        Err(failed) => {
             family::end_all(PATIENCE)?;
-            return Ok(Some(Done { ended: Ended::NotStarted(why), millis: 0, output: String::new() }));
+            return Ok(Some(match failed {
+                Failed::NotStarted(why) => Over::nothing(Ended::NotStarted(why), String::new()),
+                Failed::Lost(why) => Over::nothing(Ended::Signalled(KILLED), why),
+            }));
         }
     };
-    let why = match link::send(link, &Said::Started) {
+    let why = match link.map_or(Ok(()), |link| link::send(link, &Said::Started)) {
         Ok(()) => tool.watch(link),
         Err(_) => Ok(None),
     };
@@ -45,11 +80,34 @@ pub(super) fn run(go: &Go, link: &UnixStream) -> Result<Option<Done>, ShimError>
         return Ok(None);
     };
     tool.drain().map_err(ShimError::System)?;
-    Ok(Some(Done {
-        ended: tool.verdict(why, elapsed),
-        millis: u64::try_from(elapsed.as_micros().div_ceil(1000)).unwrap_or(u64::MAX),
-        output: tool.tail.readable(),
-    }))
+    let ended = tool.verdict(why, elapsed);
+    let millis = u64::try_from(elapsed.as_micros().div_ceil(1000)).unwrap_or(u64::MAX);
+    let done = Done::without_files(ended, millis, tool.tail.readable());
+    Ok(Some(collect(done, &go.task, place)))
+}
+
+/// Opens what the tool left, now that nobody can exchange it any more. A tool that failed has no artifact: whatever lies
+/// there was not finished.
+fn collect(mut done: Done, task: &Task, place: &Workplace) -> Over {
+    let mut files = Vec::new();
+    let mut open = |folder: &OwnedFd, name: &str| match folder::open_regular(folder, name) {
+        Ok(file) => {
+            files.push(file);
+            Left::File
+        }
+        Err(NoFile::Absent) => Left::Nothing,
+        Err(error) => Left::Unusable(readable(error.to_string().as_bytes())),
+    };
+    match task {
+        Task::Tool { artifact } => {
+            done.usage = open(&place.tool, USAGE);
+            if done.ended == Ended::Exited(0) {
+                done.artifact = open(&place.out, artifact);
+            }
+        }
+        Task::Check { .. } => {}
+    }
+    Over { done, files }
 }
 
 /// Why watching came to an end.
@@ -60,6 +118,8 @@ enum Why {
 
 struct Tool<'a> {
     go: &'a Go,
+    /// The folder in which its output is measured.
+    home: &'a Path,
     pid: Pid,
     /// Becomes readable when the tool ends.
     end: OwnedFd,
@@ -70,20 +130,23 @@ struct Tool<'a> {
 }
 
 impl<'a> Tool<'a> {
-    /// Starts it; the error is for people.
-    fn start(go: &'a Go) -> Result<Self, String> {
-        let (pid, output, refusal) = spawn(go).map_err(|error| format!("cannot start a process: {error}"))?;
-        if !refusal.is_empty() {
-            return Err(refusal);
-        }
+    fn start(go: &'a Go, home: &'a Path, place: &Workplace) -> Result<Self, Failed> {
+        let become_it = Become {
+            argv: go.argv.clone(),
+            env: place.env(&go.task),
+            folder: home.to_owned(),
+            limits: go.limits,
+            parent: rustix::process::getpid().as_raw_nonzero().get(),
+        };
+        let (pid, output) = spawn(&become_it)?;
         let started = Instant::now();
         let end = rustix::process::pidfd_open(pid, PidfdFlags::empty())
-            .map_err(|error| format!("cannot watch the process: {error}"))?;
-        Ok(Self { go, pid, end, output: Some(output), tail: Tail::default(), started })
+            .map_err(|error| Failed::Lost(format!("the process could not be watched and was killed: {error}")))?;
+        Ok(Self { go, home, pid, end, output: Some(output), tail: Tail::default(), started })
     }
 
     /// Until it ends or has to; `None` if `exec` is gone.
-    fn watch(&mut self, link: &UnixStream) -> std::io::Result<Option<Why>> {
+    fn watch(&mut self, link: Option<&UnixStream>) -> std::io::Result<Option<Why>> {
         let limit = Duration::from_secs(figure(self.go.limits.seconds));
         let mut next_look = self.started + LOOK_EVERY;
         loop {
@@ -118,8 +181,11 @@ impl<'a> Tool<'a> {
 
     /// Waits until there is something to do; says whether `exec` is gone. It has nothing to say after its order, so
     /// that anything to be read from it is its end.
-    fn wait(&self, link: &UnixStream, longest: Duration) -> std::io::Result<bool> {
-        let mut watched = vec![PollFd::new(link, PollFlags::IN), PollFd::new(&self.end, PollFlags::IN)];
+    fn wait(&self, link: Option<&UnixStream>, longest: Duration) -> std::io::Result<bool> {
+        let mut watched = vec![PollFd::new(&self.end, PollFlags::IN)];
+        if let Some(link) = link {
+            watched.push(PollFd::new(link, PollFlags::IN));
+        }
         if let Some(output) = &self.output {
             watched.push(PollFd::new(output, PollFlags::IN));
         }
@@ -128,7 +194,7 @@ impl<'a> Tool<'a> {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        Ok(watched.first().is_some_and(|link| !link.revents().is_empty()))
+        Ok(link.is_some() && watched.get(1).is_some_and(|link| !link.revents().is_empty()))
     }
 
     /// Takes what was printed so far, but not for ever: who prints without end is looked at in between.
@@ -171,8 +237,7 @@ impl<'a> Tool<'a> {
     }
 
     fn over_output(&self) -> Option<LimitKind> {
-        let written =
-            folder::bytes_below(&self.go.folder).map_or(u64::MAX, |bytes| bytes.saturating_add(self.tail.total()));
+        let written = folder::bytes_below(self.home).map_or(u64::MAX, |bytes| bytes.saturating_add(self.tail.total()));
         (written > figure(self.go.limits.output_bytes)).then_some(LimitKind::OutputBytes)
     }
 
@@ -206,9 +271,28 @@ fn figure(limit: i64) -> u64 {
 }
 
 /// Starts the second stage and waits until it has become the tool, or has said why not.
-fn spawn(go: &Go) -> std::io::Result<(Pid, File, String)> {
+fn spawn(order: &Become) -> Result<(Pid, File), Failed> {
+    let not_started = |error: std::io::Error| Failed::NotStarted(format!("cannot start a process: {error}"));
+    let (ours, pid, output) = second_stage().map_err(not_started)?;
+    // An order that did not arrive whole is none.
+    link::send(&ours, order).map_err(not_started)?;
+    let mut refusal = Vec::new();
+    let heard = ours.take(4096).read_to_end(&mut refusal);
+    match heard {
+        Ok(0) => Ok((pid, output)),
+        Ok(_) => Err(Failed::NotStarted(String::from_utf8_lossy(&refusal).into_owned())),
+        Err(error) => Err(Failed::Lost(format!("whether it started was not heard, and it was killed: {error}"))),
+    }
+}
+
+fn second_stage() -> std::io::Result<(UnixStream, Pid, File)> {
     let (ours, theirs) = UnixStream::pair()?;
+    ours.set_write_timeout(Some(START))?;
+    ours.set_read_timeout(Some(START))?;
     let (reader, writer) = std::io::pipe()?;
+    let output = File::from(OwnedFd::from(reader));
+    let flags = rustix::fs::fcntl_getfl(&output)?;
+    rustix::fs::fcntl_setfl(&output, flags | rustix::fs::OFlags::NONBLOCK)?;
     let child = Command::new("/proc/self/exe")
         .arg0("m87")
         .args(["shim", "--stage", "tool"])
@@ -218,16 +302,5 @@ fn spawn(go: &Go) -> std::io::Result<(Pid, File, String)> {
         .stderr(writer)
         .spawn()?;
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| std::io::Error::other("no pid"))?;
-    let output = File::from(OwnedFd::from(reader));
-    let flags = rustix::fs::fcntl_getfl(&output)?;
-    rustix::fs::fcntl_setfl(&output, flags | rustix::fs::OFlags::NONBLOCK)?;
-
-    ours.set_write_timeout(Some(START))?;
-    ours.set_read_timeout(Some(START))?;
-    let parent = rustix::process::getpid().as_raw_nonzero().get();
-    link::send(&ours, &Become { go: go.clone(), parent })?;
-    let mut refusal = Vec::new();
-    ours.take(4096).read_to_end(&mut refusal)?;
-    Ok((pid, output, String::from_utf8_lossy(&refusal).into_owned()))
+    Ok((ours, pid.ok_or_else(|| std::io::Error::other("no pid"))?, output))
 }

@@ -12,6 +12,7 @@ mod artifacts;
 mod deaths;
 mod executor;
 mod limits;
+mod pods;
 mod support;
 mod surroundings;
 mod validations;

@@ -1,14 +1,14 @@
 //! The private folder of one command: what it may read beside it, and its own folder inside.
 //!
 //! ```text
-//! work/            0700
+//! work/            made by whoever starts the shim
 //!   input.json     0400  $M87_INPUT
-//!   artifact       0400  $M87_ARTIFACT, of a validation
 //!   tool/          0700  the command's own: where it starts, $HOME
 //!     usage.json         $M87_USAGE, if it writes one
 //!     out/         0700  $M87_OUTPUT
 //! ```
 
+use super::link::Task;
 use crate::sandbox::folder;
 use serde_json::Value;
 use std::os::fd::OwnedFd;
@@ -35,7 +35,7 @@ impl Workplace {
         }
         let tool = root.join("tool");
         let out = tool.join("out");
-        for path in [root, &tool, &out] {
+        for path in [&tool, &out] {
             folder::make_private(path)?;
         }
         Ok(Self { root: root.to_owned(), tool: folder::open(&tool)?, out: folder::open(&out)? })
@@ -45,31 +45,21 @@ impl Workplace {
         self.root.join("tool")
     }
 
-    pub(super) fn artifact_path(&self) -> PathBuf {
-        self.root.join("artifact")
-    }
-
     pub(super) fn write_input(&self, input: &Value) -> std::io::Result<()> {
         let text = serde_json::to_vec(input)?;
         folder::write_read_only(&self.root.join("input.json"), &text)
     }
 
-    /// The whole environment of a tool.
-    pub(super) fn tool_env(&self) -> Vec<(String, String)> {
+    /// The whole environment of a command.
+    pub(super) fn env(&self, task: &Task) -> Vec<(String, String)> {
         let tool = self.tool_path();
-        self.env([("M87_OUTPUT", tool.join("out")), ("M87_USAGE", tool.join(USAGE))])
-    }
-
-    /// The whole environment of a validation.
-    pub(super) fn validation_env(&self) -> Vec<(String, String)> {
-        self.env([("M87_ARTIFACT", self.artifact_path())])
-    }
-
-    fn env<const N: usize>(&self, own: [(&str, PathBuf); N]) -> Vec<(String, String)> {
-        let paths = [("M87_INPUT", self.root.join("input.json")), ("HOME", self.tool_path())];
-        let paths = paths.into_iter().chain(own);
+        let mut paths = vec![("M87_INPUT", self.root.join("input.json")), ("HOME", tool.clone())];
+        match task {
+            Task::Tool { .. } => paths.extend([("M87_OUTPUT", tool.join("out")), ("M87_USAGE", tool.join(USAGE))]),
+            Task::Check { artifact } => paths.push(("M87_ARTIFACT", artifact.clone())),
+        }
         let mut env = vec![("PATH".to_owned(), SEARCH_PATH.to_owned()), ("LANG".to_owned(), "C.UTF-8".to_owned())];
-        env.extend(paths.map(|(name, path)| (name.to_owned(), path.to_string_lossy().into_owned())));
+        env.extend(paths.into_iter().map(|(name, path)| (name.to_owned(), path.to_string_lossy().into_owned())));
         env
     }
 }
