@@ -1,0 +1,197 @@
+//! The operator as a whole: what is started, in which order, and how it ends.
+//!
+//! Nothing is written before this process leads, and everything ends when it leads no more. A part that is not there yet is waited
+//! for, and `/readyz` says which; the process ends only by a signal, by a lost lease, or by what only a restart can help.
+
+mod authority;
+mod engine;
+mod start;
+mod watching;
+
+use crate::config::Config;
+use crate::health::{self, Health, Part, Standing};
+use crate::lease::{Keeper, Leadership, decide, decide::Identity};
+use crate::metrics::Metrics;
+use crate::world::mark::ClusterMark;
+use anyhow::Context;
+use authority::Ground;
+use futures::future::BoxFuture;
+use kube::Client;
+use m87_authority::AuthorityClient;
+use m87_authority::entropy::{Entropy, SystemEntropy};
+use m87_core::lane::Lane;
+use m87_zeebe::WorkerOptions;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// How long everything may take to come to rest, within the grace that Kubernetes gives.
+const REST: Duration = Duration::from_secs(25);
+
+/// How an operator ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It was told to stop, and has given the lease back.
+    Stopped,
+    /// Another leads, or nobody knows: whoever starts it again finds out.
+    LostLead,
+    /// Only a restart can help.
+    Broken,
+}
+
+/// What somebody needs who does the jobs of one lane.
+pub struct LaneJobs {
+    /// Which lane.
+    pub lane: Lane,
+    /// Its way to the engine, as that lane.
+    pub client: m87_zeebe::Client,
+    /// Its way to the authority, as that lane.
+    pub authority: Arc<dyn AuthorityClient>,
+    /// How it holds its jobs.
+    pub options: WorkerOptions,
+    /// When to end.
+    pub stop: CancellationToken,
+}
+
+/// Does the jobs of a lane in this process. Given from outside, since the crates of operator and lanes know nothing of each other.
+pub type LaneRunner = Arc<dyn Fn(LaneJobs) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// What every part is given.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    pub(crate) config: Arc<Config>,
+    pub(crate) client: Client,
+    pub(crate) health: Arc<Health>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) lane_runner: LaneRunner,
+    /// Ends everything but the lease.
+    pub(crate) stop: CancellationToken,
+}
+
+/// Runs an operator until `stop`, or until it has to end.
+pub async fn run(config: Config, lane_runner: LaneRunner, stop: CancellationToken) -> anyhow::Result<Ended> {
+    let shared = Shared {
+        config: Arc::new(config),
+        client: client().await?,
+        health: Arc::default(),
+        metrics: Arc::default(),
+        tasks: TaskTracker::new(),
+        lane_runner,
+        stop: CancellationToken::new(),
+    };
+    serve_health(&shared).await?;
+    lead(&shared, &stop).await
+}
+
+async fn client() -> anyhow::Result<Client> {
+    let config = kube::Config::infer().await.context("there is neither a kubeconfig nor a ServiceAccount")?;
+    Ok(Client::try_from(config)?)
+}
+
+async fn serve_health(shared: &Shared) -> anyhow::Result<()> {
+    let listener = listen(shared.config.http_listen).await?;
+    let (health, metrics) = (shared.health.clone(), shared.metrics.clone());
+    // It answers until the very end.
+    tokio::spawn(async move {
+        if let Err(error) = health::serve(listener, health, metrics, CancellationToken::new()).await {
+            tracing::error!(%error, "health and figures are not served any more");
+        }
+    });
+    Ok(())
+}
+
+pub(crate) async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("cannot listen at {address}"))
+}
+
+/// Waits for the lead, and does everything while it lasts.
+async fn lead(shared: &Shared, stop: &CancellationToken) -> anyhow::Result<Ended> {
+    if !start::crds(shared, stop).await {
+        return Ok(Ended::Stopped);
+    }
+    let Some(leadership) = take_lease(shared, stop).await? else { return Ok(Ended::Stopped) };
+    shared.metrics.leads(true);
+    let ended = while_leading(shared, &leadership, stop).await.unwrap_or_else(|error| {
+        shared.health.die(format!("{error:#}"));
+        Ended::Broken
+    });
+    rest(shared).await;
+    shared.metrics.leads(false);
+    // Last: whoever leads next finds everything at rest.
+    leadership.release().await;
+    Ok(ended)
+}
+
+/// Brings everything to rest: nothing new is taken, what is begun is finished.
+async fn rest(shared: &Shared) {
+    shared.stop.cancel();
+    shared.tasks.close();
+    if tokio::time::timeout(REST, shared.tasks.wait()).await.is_err() {
+        tracing::warn!("some tasks did not end in time; whatever they did is durable or is repeated");
+    }
+}
+
+async fn take_lease(shared: &Shared, stop: &CancellationToken) -> anyhow::Result<Option<Leadership>> {
+    let Config { namespace, identity, .. } = &*shared.config;
+    let mark = ClusterMark::new(shared.client.clone(), namespace)?;
+    let before = loop {
+        match mark.exists().await {
+            Ok(true) => break decide::Before::Somebody,
+            Ok(false) => break decide::Before::Nobody,
+            Err(error) => {
+                shared.health.set(Part::Lease, Standing::Waiting(error.to_string()));
+                if stop.run_until_cancelled(tokio::time::sleep(Duration::from_secs(2))).await.is_none() {
+                    return Ok(None);
+                }
+            }
+        }
+    };
+    let start = SystemEntropy.secret()?.chars().take(16).collect();
+    let identity = Identity { place: identity.clone(), start };
+    let keeper = Keeper::new(shared.client.clone(), namespace, identity, decide::Config::usual(before));
+    let (health, mut standing) = (shared.health.clone(), keeper.standing());
+    tokio::spawn(async move {
+        loop {
+            let now = standing.borrow_and_update().clone();
+            health.set(Part::Lease, start::of_lease(now));
+            if standing.changed().await.is_err() {
+                return;
+            }
+        }
+    });
+    Ok(keeper.lead(stop).await)
+}
+
+/// Everything that only a leader does. Returns when it has to end.
+async fn while_leading(shared: &Shared, leadership: &Leadership, stop: &CancellationToken) -> anyhow::Result<Ended> {
+    let lost = leadership.lost();
+    let over = async {
+        tokio::select! {
+            () = lost.cancelled() => Ended::LostLead,
+            () = stop.cancelled() => Ended::Stopped,
+        }
+    };
+    let started = tokio::select! {
+        ended = over => return Ok(ended),
+        ground = Ground::open(shared, leadership) => ground?,
+    };
+    let engine = started.engine.clone();
+    let broken = started.work(shared).await?;
+    let ended = tokio::select! {
+        () = lost.cancelled() => Ended::LostLead,
+        () = stop.cancelled() => Ended::Stopped,
+        why = broken => {
+            shared.health.die(why);
+            Ended::Broken
+        }
+    };
+    rest(shared).await;
+    if let Some(engine) = engine {
+        engine.stop().await;
+    }
+    Ok(ended)
+}
