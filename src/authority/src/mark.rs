@@ -30,17 +30,53 @@ pub struct LogMark {
     pub root: String,
 }
 
+/// What is kept outside a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Kept {
+    /// Nothing was ever written.
+    Nothing,
+    /// The store's own mark.
+    Own(Mark),
+    /// The mark of another store: the one that was here has been swapped.
+    OfAnother {
+        /// The id of that store.
+        store_id: String,
+        /// The latest leader's epoch over it.
+        epoch: i64,
+    },
+    /// No mark, and this trace of a store that must have had one.
+    Lost(String),
+}
+
+impl Kept {
+    /// The latest leader's epoch that is known here; 0 if none is.
+    pub const fn epoch(&self) -> i64 {
+        match self {
+            Self::Own(mark) => mark.epoch,
+            Self::OfAnother { epoch, .. } => *epoch,
+            Self::Nothing | Self::Lost(_) => 0,
+        }
+    }
+}
+
 /// Where the mark is kept: one API object on a cluster, locally a file beside the signing key.
 #[async_trait]
 pub trait HighWaterMark: Send + Sync {
-    /// The mark of the store with that id; `None` if none was ever written.
-    async fn read(&self, store_id: &str) -> Result<Option<Mark>, MarkError>;
+    /// What is kept for the store with that id.
+    async fn read(&self, store_id: &str) -> Result<Kept, MarkError>;
 
-    /// Writes it. When this returns, it is durable.
+    /// Writes the mark of a store that stands to it as it should. When this returns, it is durable. Where others could
+    /// write too, it fails if anybody has done so since it was read or written here: then somebody else leads.
     async fn write(&self, store_id: &str, mark: &Mark) -> Result<(), MarkError>;
+
+    /// Writes the mark in place of whatever is kept, since a person has accepted the store as it is.
+    async fn accept(&self, store_id: &str, mark: &Mark) -> Result<(), MarkError>;
 
     /// Where it is, for people.
     fn place(&self, store_id: &str) -> String;
+
+    /// How a person accepts the store as it is: a command.
+    fn accepting(&self, store_id: &str) -> String;
 }
 
 /// The mark cannot be read or written.
@@ -69,9 +105,13 @@ impl FileMark {
 
 #[async_trait]
 impl HighWaterMark for FileMark {
-    async fn read(&self, store_id: &str) -> Result<Option<Mark>, MarkError> {
-        let content = read_private(&self.path(store_id)).map_err(|error| self.error(store_id, error))?;
-        content.map(|content| serde_json::from_slice(&content).map_err(|error| self.error(store_id, error))).transpose()
+    async fn read(&self, store_id: &str) -> Result<Kept, MarkError> {
+        match read_private(&self.path(store_id)).map_err(|error| self.error(store_id, error))? {
+            Some(content) => {
+                serde_json::from_slice(&content).map(Kept::Own).map_err(|error| self.error(store_id, error))
+            }
+            None => Ok(Kept::Nothing),
+        }
     }
 
     async fn write(&self, store_id: &str, mark: &Mark) -> Result<(), MarkError> {
@@ -83,8 +123,16 @@ impl HighWaterMark for FileMark {
             .map_err(|error| self.error(store_id, error))
     }
 
+    async fn accept(&self, store_id: &str, mark: &Mark) -> Result<(), MarkError> {
+        self.write(store_id, mark).await
+    }
+
     fn place(&self, store_id: &str) -> String {
         self.path(store_id).display().to_string()
+    }
+
+    fn accepting(&self, _store_id: &str) -> String {
+        "m87 store accept --out DIR".to_owned()
     }
 }
 
@@ -97,13 +145,21 @@ pub enum Standing {
     Restored(String),
 }
 
-/// Judges a store by its mark. `root_at` gives the root of a namespace's log at a size, `None` if it is not that long.
-pub fn standing(mark: Option<&Mark>, store: &Mark, mut root_at: impl FnMut(&str, u64) -> Option<String>) -> Standing {
-    let Some(mark) = mark else {
-        return match store.redemptions {
-            0 => Standing::Current,
-            count => Standing::Restored(format!("it knows {count} redemptions and has no mark beside the signing key")),
-        };
+/// Judges a store by what is kept outside it. `root_at` gives the root of a namespace's log at a size, `None` if it is not
+/// that long.
+pub fn standing(kept: &Kept, store: &Mark, mut root_at: impl FnMut(&str, u64) -> Option<String>) -> Standing {
+    let mark = match kept {
+        Kept::Own(mark) => mark,
+        Kept::OfAnother { store_id, .. } => {
+            return Standing::Restored(format!("the mark is that of the store {store_id}, which was here before it"));
+        }
+        Kept::Lost(trace) => return Standing::Restored(format!("its mark is gone, and {trace}")),
+        Kept::Nothing => {
+            return match store.redemptions {
+                0 => Standing::Current,
+                count => Standing::Restored(format!("it knows {count} redemptions and its mark is gone")),
+            };
+        }
     };
     if store.redemptions < mark.redemptions {
         let (has, had) = (store.redemptions, mark.redemptions);
@@ -141,39 +197,48 @@ mod tests {
         Mark { epoch, redemptions, logs: BTreeMap::from([("ns".to_owned(), log)]) }
     }
 
-    fn judge(mark: Option<&Mark>, store: &Mark) -> Standing {
+    fn judge(kept: &Kept, store: &Mark) -> Standing {
         let log = store.logs["ns"].size;
-        standing(mark, store, |_, size| (size <= log).then(|| format!("root at {size}")))
+        standing(kept, store, |_, size| (size <= log).then(|| format!("root at {size}")))
     }
 
     #[test]
     fn a_store_behind_its_mark_in_any_figure_is_restored() {
-        let had = mark(2, 3, 4);
-        assert_eq!(judge(Some(&had), &mark(2, 3, 4)), Standing::Current);
-        assert_eq!(judge(Some(&had), &mark(3, 9, 9)), Standing::Current);
+        let had = Kept::Own(mark(2, 3, 4));
+        assert_eq!(judge(&had, &mark(2, 3, 4)), Standing::Current);
+        assert_eq!(judge(&had, &mark(3, 9, 9)), Standing::Current);
         for behind in [mark(1, 3, 4), mark(2, 2, 4), mark(2, 3, 3)] {
-            assert!(matches!(judge(Some(&had), &behind), Standing::Restored(_)), "{behind:?}");
+            assert!(matches!(judge(&had, &behind), Standing::Restored(_)), "{behind:?}");
         }
     }
 
     #[test]
     fn a_forked_log_is_restored() {
-        let standing = standing(Some(&mark(1, 1, 1)), &mark(1, 1, 2), |_, _| Some("another".to_owned()));
+        let standing = standing(&Kept::Own(mark(1, 1, 1)), &mark(1, 1, 2), |_, _| Some("another".to_owned()));
         assert!(matches!(standing, Standing::Restored(_)));
     }
 
     #[test]
     fn a_missing_mark_is_refusal_once_anything_was_redeemed() {
-        assert_eq!(judge(None, &mark(1, 0, 1)), Standing::Current);
-        assert!(matches!(judge(None, &mark(1, 1, 1)), Standing::Restored(_)));
+        assert_eq!(judge(&Kept::Nothing, &mark(1, 0, 1)), Standing::Current);
+        assert!(matches!(judge(&Kept::Nothing, &mark(1, 1, 1)), Standing::Restored(_)));
+    }
+
+    #[test]
+    fn a_store_whose_mark_is_anothers_or_lost_is_restored_however_new_it_is() {
+        let swapped = Kept::OfAnother { store_id: "s".to_owned(), epoch: 7 };
+        for kept in [swapped.clone(), Kept::Lost("a trace".to_owned())] {
+            assert!(matches!(judge(&kept, &mark(0, 0, 0)), Standing::Restored(_)), "{kept:?}");
+        }
+        assert_eq!(swapped.epoch(), 7);
     }
 
     #[tokio::test]
     async fn a_mark_survives_its_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = FileMark(folder.path().to_owned());
-        assert_eq!(file.read("s").await.unwrap(), None);
+        assert_eq!(file.read("s").await.unwrap(), Kept::Nothing);
         file.write("s", &mark(1, 2, 3)).await.unwrap();
-        assert_eq!(file.read("s").await.unwrap(), Some(mark(1, 2, 3)));
+        assert_eq!(file.read("s").await.unwrap(), Kept::Own(mark(1, 2, 3)));
     }
 }

@@ -19,8 +19,8 @@ use tonic::metadata::MetadataValue;
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
 use tonic::{Code, Request, Status};
 
-/// The name in a local server's certificate, whatever its address.
-pub(crate) const SERVER_NAME: &str = "authority.m87.internal";
+/// The name in every server's certificate, whatever its address.
+pub const SERVER_NAME: &str = "authority.m87.internal";
 
 /// The metadata key beside a refusing status that names the [`Denial`].
 pub(crate) const DENIAL: &str = "m87-denial";

@@ -8,7 +8,7 @@ mod in_process;
 mod reach;
 
 pub use credentials::{Credentials, CredentialsError};
-pub use grpc::GrpcClient;
+pub use grpc::{GrpcClient, SERVER_NAME};
 pub use in_process::InProcess;
 pub use reach::{Address, CaSource, Reach, TokenSource};
 

@@ -1,0 +1,35 @@
+//! The authority's traits, implemented by objects of the API server.
+
+pub mod call;
+pub mod callers;
+pub mod checkpoints;
+pub mod keys;
+pub mod mark;
+pub mod references;
+pub mod tls;
+pub mod token_review;
+
+/// Names of what m87 keeps in its own namespace.
+pub mod names {
+    /// The Lease that says who leads.
+    pub const LEASE: &str = "m87";
+    /// The ConfigMap of the high-water mark.
+    pub const MARK: &str = "m87-high-water-mark";
+    /// The ConfigMap of signed checkpoints, one key for each namespace's uid.
+    pub const CHECKPOINTS: &str = "m87-checkpoints";
+    /// The Secret of the signing key.
+    pub const SIGNING_KEY: &str = "m87-signing-key";
+    /// The Secret of the servers' TLS.
+    pub const TLS: &str = "m87-tls";
+    /// The ConfigMap of what everybody may know: the certificate authority and the public signing key.
+    pub const PUBLIC: &str = "m87-ca";
+    /// The platform's own policy.
+    pub const BASELINE: &str = "baseline";
+    /// The audience of every token that is meant for m87.
+    pub const AUDIENCE: &str = "m87.dev";
+}
+
+/// What every object that m87 makes carries.
+pub(crate) fn labels() -> std::collections::BTreeMap<String, String> {
+    [("app.kubernetes.io/managed-by".to_owned(), "m87".to_owned())].into()
+}
