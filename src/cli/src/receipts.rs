@@ -1,13 +1,15 @@
 //! Receipts as files: `receipts/NAMESPACE/RUN.json` for each bundle, and `log/NAMESPACE.json` with the namespace's log and a
 //! checkpoint over it, so that anyone can see without a server that none is missing.
 
+use crate::exit::Exit;
+use crate::local::report::printable;
+use crate::say::{counted, tell};
 use anyhow::Context;
 use m87_core::dossier::Dossier;
-use m87_core::json::{Document, JsonError, from_canonical, read_document, to_canonical};
-use m87_core::log::{CHECKPOINT_TYPE, Checkpoint, Event, Log, LogEntry, closure};
+use m87_core::json::{Document, from_canonical, read_document};
+use m87_core::log::{CHECKPOINT_TYPE, Checkpoint, Event, Log, LogExport, closure};
 use m87_core::receipt::{self, Bundle, Receipt, Statement};
 use m87_core::sign::{Envelope, VerifyingKey};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,84 +17,53 @@ use std::path::{Path, PathBuf};
 /// No bundle is larger, and no log that is read whole.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// A namespace's whole log with a checkpoint over it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct LogFile {
-    kind: String,
-    spec_version: String,
-    /// The signed size and root of exactly these entries.
-    checkpoint: Envelope,
-    /// The public key, in hex; it proves nothing by itself.
-    public_key: String,
-    entries: Vec<LogEntry>,
-}
-
-impl Document for LogFile {
-    const KIND: &'static str = "ReceiptLog";
-    const SPEC_VERSION: &'static str = "1";
-
-    fn says(&self) -> (&str, &str) {
-        (&self.kind, &self.spec_version)
+/// Checks a log against its checkpoint, and that each sealed run's receipt is among `present`. What is returned is a line about
+/// it, and what a checkpoint that somebody kept is held against.
+fn check_log(
+    export: &LogExport,
+    key: Option<&VerifyingKey>,
+    present: &BTreeSet<String>,
+) -> Result<(String, Known), String> {
+    let own = VerifyingKey::from_hex(&export.public_key).map_err(|error| error.to_string())?;
+    if own.to_hex() != export.public_key {
+        return Err("the key is not written in lower-case hex".to_owned());
     }
-}
-
-impl LogFile {
-    pub(crate) fn new(entries: Vec<LogEntry>, checkpoint: Envelope, key: &VerifyingKey) -> Self {
-        Self {
-            kind: Self::KIND.to_owned(),
-            spec_version: Self::SPEC_VERSION.to_owned(),
-            checkpoint,
-            public_key: key.to_hex(),
-            entries,
-        }
+    if let Some(key) = key.filter(|key| **key != own) {
+        return Err(format!("foreign key: the log has {}, {} is trusted", own.key_id(), key.key_id()));
     }
-
-    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, JsonError> {
-        to_canonical(self).map(String::into_bytes)
+    let checkpoint = Checkpoint::open(&export.checkpoint, &own).map_err(|error| error.to_string())?;
+    let mut log = Log::default();
+    for entry in &export.entries {
+        entry.check_kind().map_err(|error| error.to_string())?;
+        log.append(entry.leaf().map_err(|error| error.to_string())?);
     }
-
-    /// Checks the log against its checkpoint, and that each sealed run's receipt is among `present`. What is returned is a line
-    /// about it, and what a checkpoint that somebody kept is held against.
-    fn check(&self, key: Option<&VerifyingKey>, present: &BTreeSet<String>) -> Result<(String, Known), String> {
-        let own = VerifyingKey::from_hex(&self.public_key).map_err(|error| error.to_string())?;
-        if own.to_hex() != self.public_key {
-            return Err("the key is not written in lower-case hex".to_owned());
+    if (log.size(), log.root()) != (checkpoint.size, checkpoint.root) {
+        let Checkpoint { size, root, .. } = checkpoint;
+        return Err(format!(
+            "the checkpoint has {size} entries with root {root}, here are {} with {}",
+            log.size(),
+            log.root()
+        ));
+    }
+    let open = closure(&export.entries).map_err(|error| error.to_string())?;
+    let sealed: BTreeSet<String> = export
+        .entries
+        .iter()
+        .filter_map(|entry| match &entry.event {
+            Event::Sealed { receipt_hash } => Some(receipt_hash.clone()),
+            Event::Opened { .. } => None,
+        })
+        .collect();
+    let missing: Vec<&str> = sealed.difference(present).map(String::as_str).collect();
+    match missing.as_slice() {
+        [] => {
+            let entries = counted(export.entries.len(), "entry");
+            let are = if open.len() == 1 { "is" } else { "are" };
+            let line = format!("{entries}, no receipt is missing, {} {are} open", counted(open.len(), "run"));
+            Ok((line, Known { key: own, checkpoint, log, sealed }))
         }
-        if let Some(key) = key.filter(|key| **key != own) {
-            return Err(format!("foreign key: the log has {}, {} is trusted", own.key_id(), key.key_id()));
-        }
-        let checkpoint = Checkpoint::open(&self.checkpoint, &own).map_err(|error| error.to_string())?;
-        let mut log = Log::default();
-        for entry in &self.entries {
-            entry.check_kind().map_err(|error| error.to_string())?;
-            log.append(entry.leaf().map_err(|error| error.to_string())?);
-        }
-        if (log.size(), log.root()) != (checkpoint.size, checkpoint.root) {
-            let Checkpoint { size, root, .. } = checkpoint;
-            return Err(format!(
-                "the checkpoint has {size} entries with root {root}, here are {} with {}",
-                log.size(),
-                log.root()
-            ));
-        }
-        let open = closure(&self.entries).map_err(|error| error.to_string())?;
-        let sealed: BTreeSet<String> = self
-            .entries
-            .iter()
-            .filter_map(|entry| match &entry.event {
-                Event::Sealed { receipt_hash } => Some(receipt_hash.clone()),
-                Event::Opened { .. } => None,
-            })
-            .collect();
-        let missing: Vec<&str> = sealed.difference(present).map(String::as_str).collect();
-        match missing.as_slice() {
-            [] => {
-                let line = format!("{} entries, no receipt is missing, {} runs are open", log.size(), open.len());
-                Ok((line, Known { key: own, checkpoint, log, sealed }))
-            }
-            missing => Err(format!("{} receipts are missing: {}", missing.len(), missing.join(", "))),
-        }
+        [one] => Err(format!("1 receipt is missing: {one}")),
+        missing => Err(format!("{} receipts are missing: {}", missing.len(), missing.join(", "))),
     }
 }
 
@@ -179,21 +150,46 @@ pub(crate) fn write(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     fs::rename(&draft, file).with_context(place)
 }
 
-/// Every bundle under a folder of receipts, in the order of names.
-pub(crate) fn all(receipts: &Path) -> anyhow::Result<Vec<(PathBuf, Bundle)>> {
-    let mut found = Vec::new();
-    for file in files(receipts)? {
-        let bundle = read(&file)?;
-        found.push((file, bundle));
-    }
-    Ok(found)
+/// What a folder of receipts holds.
+#[derive(Debug, Default)]
+pub(crate) struct Folded {
+    /// Every bundle with its receipt, in the order of names. None of them is verified.
+    pub(crate) bundles: Vec<(PathBuf, Bundle, Receipt)>,
+    /// What could not be read, by file.
+    pub(crate) unreadable: Vec<(PathBuf, anyhow::Error)>,
 }
 
-/// The `*.json` under a path, folders within included, in the order of names.
-fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+impl Folded {
+    /// Names on the standard error what could not be read, and says how a command ends that showed the rest.
+    pub(crate) fn tell_unreadable(&self) -> Exit {
+        for (_, error) in &self.unreadable {
+            tell!("warning: {}", printable(&format!("{error:#}")));
+        }
+        if self.unreadable.is_empty() { Exit::AsAsked } else { Exit::Otherwise }
+    }
+}
+
+/// Every bundle under a folder of receipts. What is no bundle hides nothing of the rest.
+pub(crate) fn all(receipts: &Path) -> anyhow::Result<Folded> {
+    let mut folded = Folded::default();
+    for (file, found) in files(receipts)? {
+        let opened = found.and_then(|()| read(&file)).and_then(|bundle| {
+            let receipt = unverified(&bundle).with_context(|| file.display().to_string())?;
+            Ok((bundle, receipt))
+        });
+        match opened {
+            Ok((bundle, receipt)) => folded.bundles.push((file, bundle, receipt)),
+            Err(error) => folded.unreadable.push((file, error)),
+        }
+    }
+    Ok(folded)
+}
+
+/// The `*.json` under a path, folders within included, in the order of names; a folder within that cannot be read, as an error.
+fn files(path: &Path) -> anyhow::Result<Vec<(PathBuf, anyhow::Result<()>)>> {
     let place = || format!("{}: cannot be read", path.display());
     if !fs::metadata(path).with_context(place)?.is_dir() {
-        return Ok(vec![path.to_owned()]);
+        return Ok(vec![(path.to_owned(), Ok(()))]);
     }
     let mut entries = fs::read_dir(path).with_context(place)?.collect::<Result<Vec<_>, _>>().with_context(place)?;
     entries.sort_by_key(fs::DirEntry::path);
@@ -201,9 +197,12 @@ fn files(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     for entry in entries {
         let path = entry.path();
         if entry.file_type().with_context(place)?.is_dir() {
-            found.extend(files(&path)?);
+            match files(&path) {
+                Ok(within) => found.extend(within),
+                Err(error) => found.push((path, Err(error))),
+            }
         } else if path.extension().is_some_and(|extension| extension == "json") {
-            found.push(path);
+            found.push((path, Ok(())));
         }
     }
     Ok(found)
@@ -221,11 +220,18 @@ pub(crate) struct Checked {
 /// with what it has.
 pub(crate) fn verify(paths: &[PathBuf], key: Option<&VerifyingKey>) -> anyhow::Result<Vec<Checked>> {
     let (mut bundles, mut logs, mut held, mut present) = (Vec::new(), Vec::new(), Vec::new(), BTreeSet::new());
+    let mut unreadable = Vec::new();
     for path in paths {
         let files = files(path)?;
         anyhow::ensure!(!files.is_empty(), "{}: holds no *.json", path.display());
-        for file in files {
-            let bytes = crate::files::read(&file, MAX_BYTES)?;
+        for (file, found) in files {
+            let bytes = match found.and_then(|()| crate::files::read(&file, MAX_BYTES)) {
+                Ok(bytes) => bytes,
+                Err(error) => {
+                    unreadable.push(Checked { file, outcome: Err(vec![format!("{error:#}")]) });
+                    continue;
+                }
+            };
             match says(&bytes) {
                 Says::Log => logs.push((file, bytes)),
                 Says::Checkpoint => held.push((file, bytes)),
@@ -239,8 +245,8 @@ pub(crate) fn verify(paths: &[PathBuf], key: Option<&VerifyingKey>) -> anyhow::R
     }
     let (mut known, mut of_logs) = (Vec::new(), Vec::new());
     for (file, bytes) in logs {
-        let outcome = match read_document::<LogFile>(&bytes) {
-            Ok(log) => log.check(key, &present).map_err(|problem| vec![format!("the log: {problem}")]),
+        let outcome = match read_document::<LogExport>(&bytes) {
+            Ok(log) => check_log(&log, key, &present).map_err(|problem| vec![format!("the log: {problem}")]),
             Err(error) => Err(vec![format!("the log {error}")]),
         };
         let outcome = outcome.map(|(line, log)| {
@@ -262,6 +268,7 @@ pub(crate) fn verify(paths: &[PathBuf], key: Option<&VerifyingKey>) -> anyhow::R
         let outcome = checkpoint(&bytes, &known).map_err(|problem| vec![format!("the checkpoint: {problem}")]);
         checked.push(Checked { file, outcome });
     }
+    checked.extend(unreadable);
     Ok(checked)
 }
 
@@ -282,7 +289,7 @@ enum Says {
 
 fn says(bytes: &[u8]) -> Says {
     let value = serde_json::from_slice::<serde_json::Value>(bytes).unwrap_or_default();
-    if value.get("kind").is_some_and(|kind| kind == LogFile::KIND) {
+    if value.get("kind").is_some_and(|kind| kind == LogExport::KIND) {
         Says::Log
     } else if value.get("payloadType").is_some_and(|payload| payload == CHECKPOINT_TYPE) {
         Says::Checkpoint

@@ -92,7 +92,7 @@ fn a_removed_receipt_and_a_removed_entry_are_found() {
     let (kept, whole) = (fs::read(&bundle).unwrap(), fs::read(&log).unwrap());
     fs::remove_file(&bundle).unwrap();
     let done = verify();
-    assert!(done.code == 1 && done.out.contains("1 receipts are missing"), "{done:?}");
+    assert!(done.code == 1 && done.out.contains("1 receipt is missing"), "{done:?}");
     fs::write(&bundle, kept).unwrap();
     let document: Value = serde_json::from_slice(&whole).unwrap();
     let entries = document["entries"].as_array().unwrap().len();
@@ -157,4 +157,58 @@ fn receipts_are_listed_shown_and_explained() {
     assert!(done.code == 0 && done.out.contains("NO   steps are within the budget"), "{done:?}");
     let done = place.m87(["receipt", "show", "nobody"]);
     assert!(done.code == 1 && done.err.contains("no receipt of run \"nobody\""), "{done:?}");
+}
+
+#[test]
+fn what_is_no_receipt_in_a_folder_of_receipts_is_named_and_hides_nothing() {
+    let place = ran();
+    let folder = "m87-out/receipts/default";
+    place.write(&format!("{folder}/junk.json"), "no JSON at all");
+    place.write(&format!("{folder}/other.json"), r#"{"kind":"Bundle"}"#);
+    let fifo = place.path(&format!("{folder}/pipe.json"));
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let named = ["junk.json", "other.json", "pipe.json"];
+    for arguments in [
+        &["receipt", "list"][..],
+        &["receipt", "show", "q3-totals"],
+        &["explain", "q3-totals"],
+        &["receipt", "list", "-o", "json"],
+    ] {
+        let done = place.m87(arguments);
+        assert_eq!(done.code, 1, "{arguments:?}: {done:?}");
+        assert!(named.iter().all(|name| done.err.contains(name)), "{arguments:?}: {done:?}");
+        assert!(done.out.contains("COMPLETE"), "{arguments:?}: {done:?}");
+    }
+    let done = place.m87(["receipt", "verify", "m87-out/receipts", "--key", KEY]);
+    assert!(done.code == 1 && done.out.contains("11 verified, 3 failed"), "{done:?}");
+    assert!(named.iter().all(|name| done.out.contains(name)), "{done:?}");
+}
+
+#[test]
+fn a_verification_is_there_for_programs() {
+    let place = ran();
+    let files = ["receipt", "verify", "m87-out/receipts", "m87-out/log", "-o", "json"];
+    let done = place.m87(files.iter().chain(&["--key", KEY]));
+    let found: Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!((done.code, &found["verified"], &found["failed"]), (0, &12.into(), &0.into()));
+    assert_eq!(found["keyPinned"], true);
+    fs::remove_file(&bundles(&place)[0]).unwrap();
+    let done = place.m87(files);
+    let found: Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!((done.code, &found["failed"], &found["keyPinned"]), (1, &1.into(), &false.into()));
+    let log = found["files"].as_array().unwrap().iter().find(|file| file["holds"] == false).unwrap();
+    assert!(log["problems"][0].as_str().unwrap().contains("1 receipt is missing"), "{log}");
+}
+
+#[test]
+fn one_run_is_told_in_the_singular() {
+    let place = Place::new();
+    let files = place.write(
+        "all.yaml",
+        common::tool("echo x > \"$M87_OUTPUT/a\"; echo '{\"steps\":1}' > \"$M87_USAGE\"") + &common::run_of("a"),
+    );
+    let done = place.m87(["run", "-f", files.to_str().unwrap()]);
+    assert!(done.code == 0 && done.out.ends_with("1 run: 1 COMPLETE; all as expected\n"), "{done:?}");
+    let done = place.m87(["receipt", "verify", "m87-out/receipts", "m87-out/log", "--key", KEY]);
+    assert!(done.code == 0 && done.out.contains("2 entries, no receipt is missing, 0 runs are open"), "{done:?}");
 }

@@ -2,10 +2,11 @@
 //! (an earlier invocation may have died before it wrote) and each namespace's log.
 
 use crate::local::folder::Folder;
-use crate::receipts::{self, LogFile};
+use crate::receipts;
 use anyhow::Context;
 use m87_authority::Authority;
 use m87_core::decide::{Verdict, decide};
+use m87_core::log::LogExport;
 use m87_core::receipt::Bundle;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,7 +61,7 @@ impl Export {
             }
             let Some(dossier) = known else { continue };
             let closure = self.authority.closure(&dossier.cluster_uid, &namespace).await?;
-            let log = LogFile::new(closure.entries, closure.checkpoint, &self.authority.verifying_key());
+            let log = LogExport::new(closure.entries, closure.checkpoint, &self.authority.verifying_key());
             let file = self.folder.log().join(format!("{}.json", dossier.namespace.name));
             receipts::write(&file, &log.to_bytes()?)?;
         }

@@ -1,6 +1,7 @@
 //! What is told of runs when they are over: the story for people, one JSON document for programs. Both are projections of
 //! what is recorded of the runs, judged again; nothing is told from memory.
 
+use crate::say::counted;
 use m87_core::decide::Verdict;
 use m87_core::gates::Gate;
 use m87_core::reason::Terminal;
@@ -80,7 +81,7 @@ pub(crate) fn story(runs: &[Told]) -> String {
     let counts: Vec<String> = counts.iter().map(|(terminal, count)| format!("{count} {}", terminal.name())).collect();
     let otherwise = runs.iter().filter(|run| !run.as_expected()).count();
     let verdict = if otherwise == 0 { "all as expected".to_owned() } else { format!("{otherwise} not as expected") };
-    let _ = writeln!(story, "{} runs: {}; {verdict}", runs.len(), counts.join(", "));
+    let _ = writeln!(story, "{}: {}; {verdict}", counted(runs.len(), "run"), counts.join(", "));
     story
 }
 
