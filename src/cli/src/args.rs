@@ -1,7 +1,11 @@
 //! The command line.
 
+use crate::kube::args::{KubeArguments, TenantArguments};
+use crate::local::ground::Times;
+use crate::logs::Format;
+use crate::operator::OperatorArguments;
+use crate::worker::WorkerArguments;
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use m87_core::lane::Lane;
 use m87_core::time::Timestamp;
 use m87_zeebe::WorkerOptions;
 use std::net::SocketAddr;
@@ -18,6 +22,9 @@ pub(crate) struct Arguments {
     /// Log to the standard error; repeat for more. The variable M87_LOG says it in detail.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+    /// How the log is written [default: json for the operator, else text].
+    #[arg(long, global = true, value_enum, env = "M87_LOG_FORMAT")]
+    pub(crate) log_format: Option<Format>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -26,7 +33,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run every GovernedRun of some files, to its terminal and receipt.
     Run(RunArguments),
-    /// Show what would be planned and decided. Nothing is opened, run or written.
+    /// Show what would be planned and decided. Nothing is opened, run or written. Exit code 1 if some run would end otherwise
+    /// than it should: COMPLETE, or as its annotation m87.dev/expect-terminal says.
     Plan(PlanArguments),
     /// Show why a run ended, or would be refused, clause by clause.
     Explain(ExplainArguments),
@@ -38,25 +46,40 @@ pub(crate) enum Command {
     Receipt(ReceiptArguments),
     /// Write the files that are generated from the code, or check that they are current.
     Gen(GenArguments),
+    /// Reconcile the custom resources of a cluster.
+    Operator(Box<OperatorArguments>),
     /// Serve the embedded engine to Zeebe clients.
     Engine(EngineArguments),
     /// Do the jobs of one lane.
     Worker(WorkerArguments),
     /// What belongs to an out folder's store.
     Store(StoreArguments),
+    /// Ask of runs on a cluster; the same as `kubectl m87`.
+    Kube(KubeArguments),
+    /// Print what a namespace's administrator applies so that tools may run there. No cluster is asked.
+    Tenant(TenantArguments),
     /// Print a completion script.
     Completions {
         /// For which shell.
         shell: clap_complete::Shell,
     },
-    /// Print the manual page.
-    Man,
+    /// Print a manual page.
+    Man(ManArguments),
     /// One attempt to run a tool or to validate; started by the authority's executor.
     #[command(hide = true)]
     Exec(ExecArguments),
     /// Run a tool's command; started by `exec`.
     #[command(hide = true)]
     Shim(ShimArguments),
+    /// Ask a /readyz until it is ready; for `helm test`.
+    #[command(hide = true)]
+    Ready(ReadyArguments),
+    /// Copy this program, for containers of other images.
+    #[command(hide = true)]
+    InstallSelf {
+        /// Where to; an absolute path.
+        path: PathBuf,
+    },
 }
 
 /// Which objects.
@@ -112,6 +135,34 @@ pub(crate) struct RunArguments {
     pub(crate) lanes: Lanes,
     #[command(flatten)]
     pub(crate) jobs: Jobs,
+    #[command(flatten)]
+    pub(crate) attempts: Attempts,
+}
+
+impl RunArguments {
+    /// How long who is waited for.
+    pub(crate) const fn times(&self) -> Times {
+        Times {
+            lease: self.jobs.timeout(),
+            start_limit: Duration::from_secs(self.attempts.start_limit),
+            report_margin: Duration::from_secs(self.attempts.report_margin),
+            report_grace: Duration::from_secs(self.attempts.report_grace),
+        }
+    }
+}
+
+/// How long the processes of tools are waited for.
+#[derive(Debug, Args)]
+pub(crate) struct Attempts {
+    /// How long a tool's process may take to start; then its contract is void.
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) start_limit: u64,
+    /// How long after a tool's own limit its report is waited for; then the outcome is unknown.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) report_margin: u64,
+    /// How long after a tool's own limit its process tries to report.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) report_grace: u64,
 }
 
 /// How a worker holds its jobs.
@@ -167,6 +218,9 @@ pub(crate) struct ExplainArguments {
     /// The out folder of the run.
     #[arg(long, value_name = "DIR", default_value = "m87-out")]
     pub(crate) out: PathBuf,
+    /// How to print.
+    #[arg(short, long, value_enum, default_value = "table")]
+    pub(crate) output: Output,
     /// The user who proposes; default: who runs this command.
     #[arg(long = "as", value_name = "USER")]
     pub(crate) user: Option<String>,
@@ -191,7 +245,7 @@ pub(crate) struct BpmnArguments {
 pub(crate) enum BpmnCommand {
     /// Read, validate, lint and prove a process.
     Check {
-        /// The BPMN 2.0 file; without it, the process that m87 ships.
+        /// A BPMN 2.0 file, or a *.yaml or *.json with GovernancePolicies; without it, the process that m87 ships.
         file: Option<PathBuf>,
         /// Draw it here, with the counterexample's path if it is refused.
         #[arg(long, value_name = "FILE")]
@@ -236,6 +290,9 @@ pub(crate) enum ReceiptCommand {
         /// The public or private key of the signer, PEM. Without it nobody knows whose receipt it is (exit code 3).
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
+        /// How to print.
+        #[arg(short, long, value_enum, default_value = "table")]
+        output: Output,
     },
 }
 
@@ -247,6 +304,16 @@ pub(crate) struct GenArguments {
     /// The root of the source tree.
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub(crate) root: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArguments {
+    /// The command whose page it is, for example `receipt verify`; without it, the first page.
+    #[arg(value_name = "COMMAND", conflicts_with = "dir")]
+    pub(crate) command: Vec<String>,
+    /// Write the pages of all commands into this folder instead: m87.1, m87-run.1 …
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -269,21 +336,6 @@ pub(crate) struct EngineArguments {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct WorkerArguments {
-    /// Which lane.
-    #[arg(long, value_parser = lane)]
-    pub(crate) lane: Lane,
-    /// The Zeebe gateway, as host:port.
-    #[arg(long, value_name = "ADDR")]
-    pub(crate) engine: String,
-    /// The lane's credentials, as `m87 run --lanes external` writes them.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) credentials: PathBuf,
-    #[command(flatten)]
-    pub(crate) jobs: Jobs,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct StoreArguments {
     #[command(subcommand)]
     pub(crate) command: StoreCommand,
@@ -303,23 +355,47 @@ pub(crate) enum StoreCommand {
 }
 
 #[derive(Debug, Args)]
-#[group(id = "task", required = true, args = ["contract", "validation"])]
+#[group(id = "task", required = true, args = ["contract", "validation", "fetch"])]
 pub(crate) struct ExecArguments {
-    /// The attempt's way to the authority.
-    #[arg(long)]
-    pub(crate) credentials: PathBuf,
-    /// The attempt's folder.
-    #[arg(long)]
-    pub(crate) work: PathBuf,
+    /// The attempt's way to the authority, as a file; on one machine.
+    #[arg(long, requires = "work", conflicts_with_all = ["listen", "authority"])]
+    pub(crate) credentials: Option<PathBuf>,
+    /// The attempt's folder; on one machine.
+    #[arg(long, requires = "credentials")]
+    pub(crate) work: Option<PathBuf>,
     /// Seconds to go on reporting after the limit.
-    #[arg(long)]
+    #[arg(long, default_value_t = 60)]
     pub(crate) report_grace: u64,
+    /// Where the shim in the tool's container connects; in a pod.
+    #[arg(long, requires_all = ["peer", "authority", "contract"])]
+    pub(crate) listen: Option<PathBuf>,
+    /// The user of the tool's container.
+    #[arg(long, requires = "listen")]
+    pub(crate) peer: Option<u32>,
+    /// Seconds that the tool's container may take to start.
+    #[arg(long, default_value_t = 120)]
+    pub(crate) start_limit: u64,
+    /// The authority, as host:port; in a pod.
+    #[arg(long, requires_all = ["token_file", "ca"])]
+    pub(crate) authority: Option<String>,
+    /// The file with the token; in a pod.
+    #[arg(long)]
+    pub(crate) token_file: Option<PathBuf>,
+    /// The certificate authority to believe, PEM; in a pod.
+    #[arg(long, env = "M87_AUTHORITY_CA", hide_env_values = true)]
+    pub(crate) ca: Option<String>,
     /// Run the tool under this contract.
     #[arg(long)]
     pub(crate) contract: Option<String>,
     /// Validate the run's artifact.
-    #[arg(long)]
+    #[arg(long, requires = "credentials")]
     pub(crate) validation: bool,
+    /// Fetch the run's artifact into this folder, for a check by another container.
+    #[arg(long, value_name = "DIR", requires_all = ["authority", "report"])]
+    pub(crate) fetch: Option<PathBuf>,
+    /// Where to say why there is nothing to check.
+    #[arg(long, requires = "fetch")]
+    pub(crate) report: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -327,6 +403,18 @@ pub(crate) struct ShimArguments {
     /// Which of the shim's two processes this is.
     #[arg(long, value_enum, default_value = "watch")]
     pub(crate) stage: ShimStage,
+    /// The folder to work in.
+    #[arg(long, required_if_eq("stage", "watch"))]
+    pub(crate) work: Option<PathBuf>,
+    /// Where `exec` listens; without it, standard input is the socket.
+    #[arg(long, value_name = "SOCKET", conflicts_with = "check")]
+    pub(crate) connect: Option<PathBuf>,
+    /// Check the artifact that was fetched into this folder.
+    #[arg(long, value_name = "DIR", requires = "report")]
+    pub(crate) check: Option<PathBuf>,
+    /// Where the report of the check goes.
+    #[arg(long, requires = "check")]
+    pub(crate) report: Option<PathBuf>,
 }
 
 /// Which of the shim's two processes this is.
@@ -342,7 +430,11 @@ fn instant(text: &str) -> Result<Timestamp, String> {
     Timestamp::parse(text).map_err(|error| error.to_string())
 }
 
-fn lane(text: &str) -> Result<Lane, String> {
-    let all = Lane::ALL.map(Lane::name).join(", ");
-    Lane::parse(text).ok_or_else(|| format!("{text:?} is not a lane; write one of {all}"))
+#[derive(Debug, Args)]
+pub(crate) struct ReadyArguments {
+    /// Whom to ask: http://HOST[:PORT]/PATH.
+    pub(crate) url: String,
+    /// How many seconds to wait for it.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) timeout: u64,
 }

@@ -11,9 +11,12 @@ mod explain;
 mod files;
 mod generate;
 mod hash;
+mod kube;
 mod local;
 mod logs;
+mod operator;
 mod plan;
+mod ready;
 mod receipt;
 mod receipts;
 mod say;
@@ -26,16 +29,28 @@ use crate::say::tell;
 use args::{Arguments, Command};
 use clap::Parser;
 use exit::Exit;
+use kube::args::{KubeArguments, Plugin};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    logs::start(arguments.verbose);
+    let arguments = arguments();
+    let is_service = matches!(arguments.command, Command::Operator(_));
+    let usual = if is_service { logs::Usual::Service } else { logs::Usual::Nothing };
+    logs::start(arguments.verbose, usual, arguments.log_format);
     let exit = dispatch(arguments.command).unwrap_or_else(|error| {
         tell!("error: {error:#}");
         Exit::Otherwise
     });
-    exit.into()
+    say::ended(exit).into()
+}
+
+/// What was asked for. As a plugin of kubectl this program has the plugin's commands and no others.
+fn arguments() -> Arguments {
+    if !kube::is_plugin(std::env::args_os().next().as_ref()) {
+        return Arguments::parse();
+    }
+    let Plugin { verbose, command } = Plugin::parse();
+    Arguments { verbose, log_format: None, command: Command::Kube(KubeArguments { command }) }
 }
 
 fn dispatch(command: Command) -> anyhow::Result<Exit> {
@@ -43,16 +58,21 @@ fn dispatch(command: Command) -> anyhow::Result<Exit> {
         Command::Hash(arguments) => hash::run(&arguments),
         Command::Bpmn(arguments) => bpmn::run(&arguments),
         Command::Gen(arguments) => generate::files(&arguments),
+        Command::Operator(arguments) => asynchronously(operator::run(*arguments)),
         Command::Engine(arguments) => asynchronously(engine::run(&arguments)),
         Command::Worker(arguments) => asynchronously(worker::run(&arguments)),
         Command::Completions { shell } => generate::completions(shell),
-        Command::Man => generate::man(),
+        Command::Man(arguments) => generate::man(&arguments),
         Command::Exec(arguments) => tool::exec(arguments),
-        Command::Shim(arguments) => tool::shim(&arguments),
+        Command::Shim(arguments) => tool::shim(arguments),
+        Command::Ready(arguments) => ready::run(&arguments),
+        Command::InstallSelf { path } => tool::install(&path),
         Command::Run(arguments) => asynchronously(local::run(&arguments)),
         Command::Receipt(arguments) => receipt::run(&arguments),
         Command::Plan(arguments) => asynchronously(plan::run(&arguments)),
         Command::Explain(arguments) => asynchronously(explain::run(&arguments)),
+        Command::Kube(arguments) => asynchronously(kube::run(&arguments.command)),
+        Command::Tenant(arguments) => kube::tenant(&arguments),
         Command::Store(arguments) => asynchronously(store::run(&arguments.command)),
     }
 }

@@ -7,7 +7,11 @@ use crate::exit::Exit;
 use crate::say::{counted, put, say, tell};
 use anyhow::Context;
 use clap::CommandFactory;
-use m87_api::{GovernancePolicySpec, Spec, schema};
+use m87_api::status::Status;
+use m87_api::{
+    GovernancePolicySpec, GovernancePolicyStatus, GovernedRunSpec, GovernedRunStatus, Spec, ToolManifestStatus, crd,
+    schema,
+};
 use m87_core::tool::ManifestSpec;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -16,7 +20,7 @@ use std::collections::BTreeMap;
 pub(crate) fn files(arguments: &GenArguments) -> anyhow::Result<Exit> {
     let mut stale = 0;
     for (name, text) in generated()? {
-        let path = arguments.root.join(name);
+        let path = arguments.root.join(&name);
         if std::fs::read_to_string(&path).is_ok_and(|current| current == text) {
             continue;
         }
@@ -35,24 +39,26 @@ pub(crate) fn files(arguments: &GenArguments) -> anyhow::Result<Exit> {
 }
 
 /// Every generated file: its path from the root, and its text.
-fn generated() -> anyhow::Result<Vec<(&'static str, String)>> {
+fn generated() -> anyhow::Result<Vec<(String, String)>> {
     let policy = schema::structural::<GovernancePolicySpec>();
     let manifest = schema::structural::<ManifestSpec>();
-    let run = schema::structural::<m87_api::GovernedRunSpec>();
+    let run = schema::structural::<GovernedRunSpec>();
     let kinds = [
-        (GovernancePolicySpec::KIND, &policy),
-        (ManifestSpec::KIND, &manifest),
-        (m87_api::GovernedRunSpec::KIND, &run),
+        (GovernancePolicySpec::KIND, &policy, GovernancePolicyStatus::schema()),
+        (ManifestSpec::KIND, &manifest, ToolManifestStatus::schema()),
+        (GovernedRunSpec::KIND, &run, GovernedRunStatus::schema()),
     ];
     let resources = reference::resources(&kinds);
-    Ok(vec![
+    let pages = [
         ("docs/schemas/governancepolicy.json", pretty(&policy)?),
         ("docs/schemas/toolmanifest.json", pretty(&manifest)?),
         ("docs/schemas/governedrun.json", pretty(&run)?),
         ("docs/reference/resources.md", resources),
         ("docs/reference/commands.md", reference::commands(Arguments::command())),
         ("docs/reference/reasons.md", reference::reasons()),
-    ])
+    ];
+    let definitions = crd::files()?.into_iter().map(|(name, text)| (format!("crds/{name}"), text));
+    Ok(pages.map(|(name, text)| (name.to_owned(), text)).into_iter().chain(definitions).collect())
 }
 
 fn pretty(value: &Value) -> anyhow::Result<String> {
@@ -125,7 +131,7 @@ mod tests {
     fn generated_files_are_current() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         for (name, text) in generated().unwrap() {
-            let current = std::fs::read_to_string(root.join(name)).unwrap_or_default();
+            let current = std::fs::read_to_string(root.join(&name)).unwrap_or_default();
             assert!(current == text, "{name} is not current; run: cargo run -- gen");
         }
     }
