@@ -4,6 +4,7 @@
 //! have no such excuse: [`local`] reads them strictly and refuses by name what is not known.
 
 pub mod conditions;
+pub mod crd;
 pub mod local;
 mod metadata;
 mod names;

@@ -11,7 +11,7 @@ pub struct GovernancePolicySpec {
     /// What is judged, and so all that is pinned and hashed: to suspend a policy is no drift of its rules.
     #[serde(flatten)]
     pub rules: PolicySpec,
-    /// While true, no run under this policy is started, contracted for or let loose.
+    /// While true, no run under this policy is started, contracted for or let loose; `m87 run` refuses to begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
     /// How long the objects of sealed runs are kept; for ever, without it. Receipts are always kept.

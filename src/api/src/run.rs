@@ -28,10 +28,11 @@ pub struct GovernedRunSpec {
     /// Who asks: stamped by the API server's admission on CREATE and never changed; nobody writes it by hand.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<StampedActor>,
-    /// While true, the run is not started, contracted for or let loose; its deadline goes on.
+    /// While true, the run is not started, contracted for or let loose; its deadline goes on. `m87 run` refuses to begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
     /// True ends the run: HALT before dispatch, FAILED after. It cannot be taken back.
+    /// `m87 run` refuses to begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel: Option<bool>,
 }

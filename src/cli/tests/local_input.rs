@@ -63,3 +63,23 @@ fn no_run_in_the_files_is_said() {
     assert_eq!(done.code, 2, "{done:?}");
     assert!(done.err.contains("GovernedRun"), "{done:?}");
 }
+
+#[test]
+fn what_is_suspended_or_cancelled_is_not_begun() {
+    for (from, to, message) in [
+        ("  policyRef:", "  suspend: true\n  policyRef:", "run \"a\": spec.suspend: is true"),
+        ("  policyRef:", "  cancel: true\n  policyRef:", "run \"a\": spec.cancel: is true"),
+        ("  constraints:", "  suspend: true\n  constraints:", "spec.suspend: is true, and nobody can resume it"),
+    ] {
+        let place = Place::new();
+        let ledger = place.path("ledger");
+        let text = ledger_tool(&ledger) + &run_of("a");
+        let (held, free) = (text.replacen(from, to, 1), text.replacen(from, &to.replace("true", "false"), 1));
+        assert!(held != text, "{from:?} is not in {text}");
+        let done = place.run(&place.write("held.yaml", held), &[]);
+        assert!(done.code == 2 && done.err.contains(message) && done.err.contains("nothing was run"), "{done:?}");
+        assert!(!ledger.exists() && !place.path("m87-out").exists(), "{message}: something ran");
+        let done = place.run(&place.write("free.yaml", free), &[]);
+        assert_eq!(done.code, 0, "{done:?}");
+    }
+}

@@ -36,12 +36,14 @@ pub fn request(name: &str) -> RunRequest {
 }
 
 /// Reasons with which a run is ended from outside, or which need a world that goes wrong in another way than here.
-pub const NOT_BY_THE_PROCESS: [Reason; 8] = [
+pub const NOT_BY_THE_PROCESS: [Reason; 10] = [
     Reason::IdempotencyKeyReused,
     Reason::NeverStarted,
     Reason::PromotionRefused,
     Reason::DeadlineExceeded,
     Reason::Interrupted,
+    Reason::Cancelled,
+    Reason::Deleted,
     Reason::JobAbandoned,
     Reason::EngineDisagreement,
     Reason::EngineIncident,
@@ -86,6 +88,7 @@ fn complete() -> Vec<Case> {
     vec![
         Case { request: request("well"), reason: None, script: Script::default(), walks: true },
         Case { request: request("at the limit"), reason: None, script, walks: true },
+        Case { request: request("seen to pass"), reason: None, script: seen(Ended::Exited(0)), walks: true },
     ]
 }
 
@@ -93,6 +96,12 @@ fn halted() -> Vec<Case> {
     vec![
         Case { walks: false, ..asked(Reason::PolicyMissing, |run| run.policy = "missing".to_owned()) },
         Case { walks: false, ..asked(Reason::ProcessNotProved, |run| run.policy = "unproved".to_owned()) },
+        Case {
+            walks: false,
+            ..asked(Reason::TenantNotBound, |run| {
+                run.namespace = Named { name: "unbound".to_owned(), uid: "uid-of-unbound".to_owned() };
+            })
+        },
         asked(Reason::Drifted, |run| run.policy = "drifting".to_owned()),
         asked(Reason::ReasoningMissing, |run| run.proposal.reasoning_trace = Some("  ".to_owned())),
         asked(Reason::RiskUnknown, |run| run.proposal.risk = Some("severe".to_owned())),
@@ -122,6 +131,7 @@ fn not_in_the_manifest() -> Vec<Case> {
             run.proposal.target = Some("reports/of/may".to_owned());
             run.proposal.input = Some(json!({"out": "of/may"}));
         }),
+        asked(Reason::ImageNotPinned, |run| run.manifest = "tagged".to_owned()),
         asked(Reason::InputInvalid, |run| run.proposal.input = Some(json!({"out": "january.json", "rows": "3"}))),
         asked(Reason::InputTooLarge, |run| {
             run.manifest = "careless".to_owned();
@@ -135,6 +145,8 @@ fn failed() -> Vec<Case> {
         |steps: serde_json::Value| move |report: &mut ExecutionReport| report.reported = Some(json!({"steps": steps}));
     let mut cases = vec![
         played(Reason::ContractRefused, Script { tool: Tool::Unmade, ..Script::default() }),
+        named("tampered", played(Reason::ContractRefused, Script { tool: Tool::Tampered, ..Script::default() })),
+        named("suspended", asked(Reason::ContractRefused, |run| run.policy = "suspended".to_owned())),
         played(Reason::OutcomeUnknown, Script { tool: Tool::Vanishes, ..Script::default() }),
         reported(Reason::TelemetryMissing, |report| report.reported = None),
         reported(Reason::TelemetryMalformed, steps(json!("3"))),
@@ -159,7 +171,13 @@ fn not_verified() -> Vec<Case> {
         reported(Reason::HashMismatch, declared(Some(sha256_hex(b"another")))),
         played(Reason::ValidationMissing, Script { validation: None, ..Script::default() }),
         played(Reason::ValidationFailed, Script { validation: Some(Ended::Exited(1)), ..Script::default() }),
+        named("seen to fail", played(Reason::ValidationFailed, seen(Ended::Exited(1)))),
     ]
+}
+
+/// A validation whose end the executor sees itself.
+fn seen(ended: Ended) -> Script {
+    Script { validation: Some(ended), seen: true, ..Script::default() }
 }
 
 /// A gate of the process.

@@ -24,12 +24,16 @@ pub struct Script {
     pub tool: Tool,
     /// How the validation ends; `None` if its process can never be made.
     pub validation: Option<Ended>,
+    /// Whether the executor sees that end itself, instead of a report.
+    pub seen: bool,
 }
 
 #[derive(Debug, Clone)]
 pub enum Tool {
     /// Its process can never be made.
     Unmade,
+    /// It is no longer what was made when it redeems.
+    Tampered,
     /// It redeems, and is never heard of again.
     Vanishes,
     /// It leaves its artifact and reports.
@@ -38,7 +42,7 @@ pub enum Tool {
 
 impl Default for Script {
     fn default() -> Self {
-        Self { tool: Tool::Reports(Box::new(report())), validation: Some(Ended::Exited(0)) }
+        Self { tool: Tool::Reports(Box::new(report())), validation: Some(Ended::Exited(0)), seen: false }
     }
 }
 
@@ -60,11 +64,18 @@ pub struct Player {
     pub service: OnceLock<Service>,
     /// Handles of processes that have ended.
     over: Arc<Mutex<HashSet<String>>>,
+    /// Handles that the authority has asked about, and so has written down.
+    known: Arc<Mutex<HashSet<String>>>,
 }
 
 impl Player {
     pub fn new(parts: Parts) -> Self {
-        Self { parts, service: OnceLock::new(), over: Arc::default() }
+        Self { parts, service: OnceLock::new(), over: Arc::default(), known: Arc::default() }
+    }
+
+    fn script(&self, handle: &Handle) -> Script {
+        let uid = handle.0.rsplitn(3, ' ').last().unwrap();
+        self.parts.lock().unwrap()[uid].script.clone()
     }
 }
 
@@ -82,6 +93,15 @@ impl Executor for Player {
             | (AttemptKind::Validation, Script { validation: None, .. }) => {
                 return Err(ExecutorError("no such process".to_owned()));
             }
+            (AttemptKind::Tool, Script { tool: Tool::Tampered, .. }) => {
+                let known = self.known.clone();
+                tokio::spawn(async move {
+                    while !known.lock().unwrap().contains(&name) {
+                        tokio::time::sleep(Duration::from_millis(5)).await;
+                    }
+                    refused(&client, &contract).await;
+                })
+            }
             (AttemptKind::Tool, Script { tool: Tool::Vanishes, .. }) => tokio::spawn(async move {
                 redeem(&client, &contract).await;
                 over.lock().unwrap().insert(name);
@@ -89,6 +109,7 @@ impl Executor for Player {
             (AttemptKind::Tool, Script { tool: Tool::Reports(report), .. }) => {
                 tokio::spawn(async move { tool(&client, &contract, &report).await })
             }
+            (AttemptKind::Validation, Script { seen: true, .. }) => return Ok(Handle(handle)),
             (AttemptKind::Validation, Script { validation: Some(ended), .. }) => {
                 tokio::spawn(async move { validation(&client, ended).await })
             }
@@ -97,15 +118,20 @@ impl Executor for Player {
     }
 
     async fn alive(&self, handle: &Handle) -> Result<bool, ExecutorError> {
+        self.known.lock().unwrap().insert(handle.0.clone());
         Ok(!self.over.lock().unwrap().contains(&handle.0))
     }
 
-    async fn as_made(&self, _: &Handle) -> Result<Result<(), String>, ExecutorError> {
-        Ok(Ok(()))
+    async fn as_made(&self, handle: &Handle) -> Result<Result<(), String>, ExecutorError> {
+        Ok(match self.script(handle).tool {
+            Tool::Tampered => Err("another container".to_owned()),
+            Tool::Unmade | Tool::Vanishes | Tool::Reports(_) => Ok(()),
+        })
     }
 
-    async fn verdict(&self, _: &Handle) -> Result<Option<ValidationReport>, ExecutorError> {
-        Ok(None)
+    async fn verdict(&self, handle: &Handle) -> Result<Option<ValidationReport>, ExecutorError> {
+        let Script { validation, seen, .. } = self.script(handle);
+        Ok(validation.filter(|_| seen).map(|ended| ValidationReport { ended, output: String::new() }))
     }
 
     async fn discard(&self, _: &Handle) -> Result<(), ExecutorError> {
@@ -120,6 +146,14 @@ async fn answered<T, F: Future<Output = Result<T, AuthorityError>>>(ask: impl Fn
             Err(AuthorityError::Unavailable(_)) => tokio::time::sleep(Duration::from_millis(5)).await,
             answer => return answer.unwrap(),
         }
+    }
+}
+
+/// Redeems in vain.
+async fn refused(client: &InProcess, contract: &str) {
+    let request = RedeemRequest { contract_id: contract.to_owned(), nonce: NONCE.to_owned() };
+    while let Err(AuthorityError::Unavailable(_)) = client.redeem(request.clone()).await {
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

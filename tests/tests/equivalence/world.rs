@@ -7,7 +7,7 @@ use m87_authority::world::{References, ReferencesUnavailable};
 use m87_core::dossier::{Dossier, Named, Pinned};
 use m87_core::fixtures;
 use m87_core::policy::{PolicySpec, ProcessSource};
-use m87_core::tool::ManifestSpec;
+use m87_core::tool::{ManifestSpec, Run};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Policies and manifests.
@@ -22,7 +22,7 @@ impl References for Files {
     async fn policy(&self, _: &Named, name: &str) -> Result<Option<Pinned<PolicySpec>>, ReferencesUnavailable> {
         let mut policy = fixtures::policy();
         match name {
-            "policy" => {}
+            "policy" | "suspended" => {}
             "missing" => return Ok(None),
             "drifting" if self.read.swap(true, Ordering::SeqCst) => policy.constraints.risks_allowed.clear(),
             "drifting" => {}
@@ -43,18 +43,22 @@ impl References for Files {
             "tools" => {}
             "missing" => return Ok(None),
             "disabled" => tool.enabled = false,
+            "tagged" => {
+                let Run::Command(command) = &mut tool.run;
+                command.image = Some("busybox:1.37".to_owned());
+            }
             "careless" => tool.input_schema = serde_json::json!({}),
             other => panic!("no manifest {other:?}"),
         }
         Ok(Some(fixtures::pinned(name, ManifestSpec { tools: vec![tool] })))
     }
 
-    async fn suspended(&self, _: &Dossier) -> Result<bool, ReferencesUnavailable> {
-        Ok(false)
+    async fn suspended(&self, dossier: &Dossier) -> Result<bool, ReferencesUnavailable> {
+        Ok(dossier.policy.as_ref().is_some_and(|policy| policy.name == "suspended"))
     }
 
-    async fn bound(&self, _: &Named) -> Result<bool, ReferencesUnavailable> {
-        Ok(true)
+    async fn bound(&self, namespace: &Named) -> Result<bool, ReferencesUnavailable> {
+        Ok(namespace.name != "unbound")
     }
 }
 

@@ -52,6 +52,11 @@ fn every_error_names_object_field_and_remedy() {
             "kind: GovernedRum",
             r#"document 1: kind: "GovernedRum" is not a kind of m87.dev/v1alpha1; did you mean "GovernedRun"?"#,
         ),
+        (
+            "  proposal:",
+            "  actor: {username: alice}\n  proposal:",
+            r#"run "refund-7": spec.actor: is not written by hand: a cluster stamps who applied the run, and m87 run takes"#,
+        ),
         ("v1alpha1", "v2", r#"document 1: apiVersion: is "m87.dev/v2"; write m87.dev/v1alpha1"#),
         (
             "{name: refund-7}",

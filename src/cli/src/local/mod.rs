@@ -4,6 +4,7 @@ pub(crate) mod actor;
 mod export;
 pub(crate) mod folder;
 pub(crate) mod ground;
+mod held;
 mod key;
 pub(crate) mod names;
 pub(crate) mod preview;
@@ -73,6 +74,12 @@ fn tell_of_process(key: &Key, policy: &GovernancePolicy) {
 /// Runs every run of the files to its receipt, and tells of it.
 pub(crate) async fn run(arguments: &RunArguments) -> anyhow::Result<Exit> {
     let Some(objects) = read(&arguments.files.files) else { return Ok(Exit::Invalid) };
+    let held = held::held(&objects);
+    if !held.is_empty() {
+        held.iter().for_each(|why| tell!("{}", report::printable(why)));
+        tell!("{}; nothing was run", counted(held.len(), "error"));
+        return Ok(Exit::Invalid);
+    }
     let objects = Arc::new(objects);
     let folder = Folder::at(&arguments.out)?;
     let stop = CancellationToken::new();
