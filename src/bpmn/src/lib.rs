@@ -4,6 +4,7 @@
 pub mod feel;
 pub mod lint;
 pub mod model;
+pub mod prefix;
 pub mod prove;
 #[cfg(test)]
 mod structure;

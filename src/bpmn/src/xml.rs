@@ -36,7 +36,7 @@ pub(crate) enum Namespace {
 }
 
 impl Namespace {
-    fn of(resolved: &ResolveResult<'_>) -> Self {
+    pub(crate) fn of(resolved: &ResolveResult<'_>) -> Self {
         let ResolveResult::Bound(RawNamespace(uri)) = resolved else {
             return Self::Other;
         };
