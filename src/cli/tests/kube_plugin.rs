@@ -271,8 +271,8 @@ async fn receipts_leave_the_cluster_by_the_callers_own_rights_and_verify_outside
     let sealed = driver.finished(&uid).await.unwrap();
     let status = json!({"status": {"observedGeneration": 1, "terminal": "HALT", "reason": "PolicyMissing",
                                    "receipt": {"hash": sealed.receipt_hash, "logIndex": 1}}});
-    let patched = runs(&client, &namespace).patch_status("refund-7", &PatchParams::default(), &Patch::Merge(status));
-    patched.await.unwrap();
+    let api = runs(&client, &namespace);
+    api.patch_status("refund-7", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
 
     let identity = ServerIdentity::open(&place.path("tls.json")).unwrap();
     let config = server_config(&identity.certificate_pem, &identity.key_pem).unwrap();
@@ -297,7 +297,7 @@ async fn receipts_leave_the_cluster_by_the_callers_own_rights_and_verify_outside
         let mut all = vec!["kube"];
         all.extend(arguments);
         all.extend(["-n", &namespace]);
-        all.extend(kubeconfig.iter().flat_map(|file| ["--kubeconfig", file]));
+        all.extend(kubeconfig.into_iter().flat_map(|file| ["--kubeconfig", file]));
         place.m87(all)
     };
     let ask = |arguments: &[&str]| plugin(Some(&viewers), arguments);
