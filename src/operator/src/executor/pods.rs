@@ -1,0 +1,222 @@
+//! The shell around the pure parts: pods are created, read and deleted, one at a time, by name. Nothing is listed or watched,
+//! and nothing but pods is touched: that is all the rights that m87 has in a tenant's namespace.
+
+use super::compare::{changed, fingerprint};
+use super::handle::PodHandle;
+use super::look::{death, verdict};
+use super::pod::{BIRTH, PodSettings, pod};
+use crate::world::call::{CallError, call};
+use async_trait::async_trait;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams, Preconditions};
+use kube::{Api, Client};
+use m87_authority::entropy::{Entropy, SystemEntropy};
+use m87_authority::{AttemptOrder, Executor, ExecutorError, Handle};
+use m87_core::evidence::{Ended, ValidationReport};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long a pod is tried to be made while the API server says "not now".
+const CREATE: Duration = Duration::from_secs(15);
+/// How long a deleted pod may take to be gone.
+const GONE: Duration = Duration::from_secs(15);
+/// Between two tries.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// How long a deleted pod's containers have. None of them has anything to put in order.
+const GRACE: u32 = 1;
+
+/// Where a certificate authority that is replaced from time to time is found.
+pub type CurrentCa = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// Starts attempts as pods in the tenant's namespace.
+#[derive(Clone)]
+pub struct PodExecutor {
+    client: Client,
+    settings: PodSettings,
+    ca: CurrentCa,
+}
+
+/// What a handle holds.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Made {
+    #[serde(flatten)]
+    pod: PodHandle,
+    /// What must stay as it was created.
+    fingerprint: String,
+}
+
+impl PodExecutor {
+    /// An executor with these settings; `ca` answers with what signs the authority's certificate now.
+    pub fn new(client: Client, settings: PodSettings, ca: CurrentCa) -> Self {
+        Self { client, settings, ca }
+    }
+
+    /// Read as it stands, so that no field is lost that this version does not know.
+    fn pods(&self, namespace: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.client.clone(), namespace, &ApiResource::erase::<Pod>(&()))
+    }
+
+    /// The very pod of a handle; `None` if it is gone, whoever has its name now.
+    async fn live(&self, made: &Made) -> Result<Option<Value>, ExecutorError> {
+        let PodHandle { namespace, name, uid } = &made.pod;
+        let place = format!("pod {namespace}/{name}");
+        let found = call(&place, self.pods(namespace).get_opt(name)).await.map_err(failed)?;
+        let found = found.filter(|pod| pod.metadata.uid.as_ref() == Some(uid));
+        found.map(|pod| serde_json::to_value(pod).map_err(failed)).transpose()
+    }
+
+    /// Creates the pod, or finds that an earlier try had.
+    async fn create(&self, made: &Value, namespace: &str, birth: &str) -> Result<Value, ExecutorError> {
+        let object: DynamicObject = serde_json::from_value(made.clone()).map_err(failed)?;
+        let name = object.metadata.name.clone().unwrap_or_default();
+        let place = format!("pod {namespace}/{name}");
+        let pods = self.pods(namespace);
+        let parameters = PostParams { field_manager: Some("m87".to_owned()), ..PostParams::default() };
+        let deadline = Instant::now() + CREATE;
+        let mut pause = PAUSES.0;
+        loop {
+            let error = match call(&place, pods.create(&parameters, &object)).await {
+                Ok(created) => return serde_json::to_value(created).map_err(failed),
+                Err(error) => error,
+            };
+            match &error {
+                CallError::Refused(_) | CallError::NotFound(_) => return Err(failed(error)),
+                CallError::Conflict(_) => {
+                    if let Some(found) = call(&place, pods.get_opt(&name)).await.map_err(failed)? {
+                        return own(found, &place, birth);
+                    }
+                }
+                // What forbids it may be a quota that is used up, or a right that was granted a moment ago.
+                CallError::Forbidden(_) | CallError::Unavailable(_) => {}
+            }
+            if Instant::now() + pause > deadline {
+                return Err(failed(error));
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSES.1);
+        }
+    }
+
+    /// Deletes exactly this pod, and waits until it is gone.
+    async fn delete(&self, pod: &PodHandle) -> Result<(), ExecutorError> {
+        let PodHandle { namespace, name, uid } = pod;
+        let pods = self.pods(namespace);
+        let parameters = DeleteParams {
+            grace_period_seconds: Some(GRACE),
+            preconditions: Some(Preconditions { uid: Some(uid.clone()), resource_version: None }),
+            ..DeleteParams::default()
+        };
+        let place = format!("pod {namespace}/{name}");
+        match call(&place, pods.delete(name, &parameters)).await {
+            Ok(_) => {}
+            // Gone, or gone and made again by somebody.
+            Err(CallError::NotFound(_) | CallError::Conflict(_)) => return Ok(()),
+            Err(error) => return Err(failed(error)),
+        }
+        let deadline = Instant::now() + GONE;
+        let mut pause = PAUSES.0;
+        loop {
+            let left = call(&place, pods.get_metadata_opt(name)).await.map_err(failed)?;
+            if left.is_none_or(|left| left.metadata.uid.as_ref() != Some(uid)) {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(failed(format_args!(
+                    "pod {namespace}/{name} is deleted, and its node has not yet said that it is gone"
+                )));
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSES.1);
+        }
+    }
+}
+
+/// Why the live pod is not the one that was made.
+fn differs(made: &Made, live: Option<&Value>) -> Option<String> {
+    let PodHandle { namespace, name, .. } = &made.pod;
+    let Some(live) = live else {
+        return Some(format!("pod {namespace}/{name} is gone"));
+    };
+    if live.pointer("/metadata/deletionTimestamp").is_some() {
+        return Some(format!("pod {namespace}/{name} is being deleted"));
+    }
+    (fingerprint(live).as_ref() != Some(&made.fingerprint))
+        .then(|| format!("pod {namespace}/{name} was changed after m87 had made it"))
+}
+
+#[async_trait]
+impl Executor for PodExecutor {
+    async fn start(&self, order: &AttemptOrder) -> Result<Handle, ExecutorError> {
+        let birth = SystemEntropy.secret().map_err(failed)?;
+        let namespace = &order.namespace.name;
+        let wanted = pod(order, &self.settings, &(self.ca)(), &birth).map_err(failed)?;
+        let created = self.create(&wanted, namespace, &birth).await?;
+        let text = |pointer: &str| created.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let pod = PodHandle { namespace: namespace.clone(), name: text("/metadata/name"), uid: text("/metadata/uid") };
+        let changes = changed(&wanted, &created);
+        let (true, Some(fingerprint)) = (changes.is_empty(), fingerprint(&created)) else {
+            self.delete(&pod).await?;
+            let changes = changes.join(", ");
+            return Err(failed(format_args!(
+                "pod {namespace}/{}: somebody's admission changed {changes}; exempt the pods of m87 from it",
+                pod.name
+            )));
+        };
+        serde_json::to_string(&Made { pod, fingerprint }).map(Handle).map_err(failed)
+    }
+
+    async fn alive(&self, handle: &Handle) -> Result<bool, ExecutorError> {
+        let made = parse(handle)?;
+        let live = self.live(&made).await?;
+        let why = live.as_ref().map_or(Some("the pod is gone"), death);
+        if let Some(why) = why {
+            tracing::info!(pod = made.pod.name, namespace = made.pod.namespace, why, "an attempt is over");
+        }
+        Ok(why.is_none())
+    }
+
+    async fn as_made(&self, handle: &Handle) -> Result<Result<(), String>, ExecutorError> {
+        let made = parse(handle)?;
+        let live = self.live(&made).await?;
+        Ok(differs(&made, live.as_ref()).map_or(Ok(()), Err))
+    }
+
+    async fn verdict(&self, handle: &Handle) -> Result<Option<ValidationReport>, ExecutorError> {
+        let made = parse(handle)?;
+        let Some(live) = self.live(&made).await? else { return Ok(None) };
+        let Some(report) = verdict(&live) else { return Ok(None) };
+        // What another image says of an artifact is worth nothing.
+        Ok(Some(match differs(&made, Some(&live)) {
+            None => report,
+            Some(why) => ValidationReport { ended: Ended::NotStarted(why), output: String::new() },
+        }))
+    }
+
+    async fn discard(&self, handle: &Handle) -> Result<(), ExecutorError> {
+        self.delete(&parse(handle)?.pod).await
+    }
+}
+
+/// A pod that was there already, if it is this very one, whose creation was not heard of.
+fn own(found: DynamicObject, place: &str, birth: &str) -> Result<Value, ExecutorError> {
+    let marked = found.metadata.annotations.as_ref().and_then(|all| all.get(BIRTH));
+    if marked.is_some_and(|marked| marked == birth) {
+        return serde_json::to_value(found).map_err(failed);
+    }
+    Err(failed(format_args!(
+        "{place} was made by somebody else and is not used; delete it, and find out who may create pods under m87's names"
+    )))
+}
+
+fn parse(handle: &Handle) -> Result<Made, ExecutorError> {
+    serde_json::from_str(&handle.0).map_err(|error| failed(format_args!("the handle is not that of a pod: {error}")))
+}
+
+fn failed(error: impl Display) -> ExecutorError {
+    ExecutorError(error.to_string())
+}
