@@ -9,6 +9,7 @@ use crate::step::{Step, step};
 use crate::store::{Loaded, StoredReceipt, With};
 use m87_core::json::{JsonError, to_canonical};
 use m87_core::log::LogEntry;
+use m87_core::reason::Reason;
 use m87_core::receipt::{Instance, Sealing, make};
 use std::sync::PoisonError;
 
@@ -19,12 +20,18 @@ impl Authority {
     /// Ends a run, if it has not ended yet. Returns what stands in its receipt, whoever ended it.
     pub async fn end(&self, uid: &str, ending: Ending) -> Result<Sealed, AuthorityError> {
         let now = self.now();
-        self.apply(uid, |_| Event::Close(ending.clone(), now)).await?;
+        let close = |loaded: &Loaded| match self.may_be_lost(loaded) {
+            // Not even HALT may be said of it: that would say that nothing happened.
+            true => Event::Close(Ending::Interrupted(Reason::OutcomeUnknown), now),
+            false => Event::Close(ending.clone(), now),
+        };
+        self.apply(uid, close).await?;
         self.seal(uid).await
     }
 
     /// Makes the receipt of a run of which it is settled how it ends.
     pub(crate) async fn seal(&self, uid: &str) -> Result<Sealed, AuthorityError> {
+        let mut cleared = false;
         for _ in 0..CONFLICTS {
             let loaded = self.load(uid).await?;
             let closing = match &loaded.run.row.state {
@@ -34,6 +41,11 @@ impl Authority {
                     return Err(AuthorityError::refused(Denial::OutOfOrder, "it is not settled how the run ends"));
                 }
             };
+            // Nothing of the run goes on once its receipt is there. A process that cannot be ended (its node is lost) does not
+            // keep the run open for ever: the executor says so in bounded time, and its token opens nothing any more.
+            if !std::mem::replace(&mut cleared, true) {
+                self.discard(&loaded.run.row).await;
+            }
             match self.try_seal(&loaded, &closing).await {
                 Ok(sealed) => return Ok(sealed),
                 Err(Failed::Conflict) => {}
@@ -78,8 +90,6 @@ impl Authority {
         if let Err(error) = self.publish(&dossier.cluster_uid, &dossier.namespace.uid).await {
             tracing::warn!(namespace = %dossier.namespace.name, %error, "the checkpoint could not be published");
         }
-        // Last, since a process may take its time to be gone.
-        self.discard(row).await;
     }
 
     /// Instances whose runs were ended from outside, to be ended too. Each is given out once.
