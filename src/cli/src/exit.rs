@@ -13,6 +13,8 @@ pub(crate) enum Exit {
     Invalid,
     /// 3: the receipt holds together, but no key was given to hold it against.
     Untrusted,
+    /// What a tenant's check came to; of hidden commands only.
+    Verdict(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -22,6 +24,7 @@ impl From<Exit> for ExitCode {
             Exit::Otherwise => 1,
             Exit::Invalid => 2,
             Exit::Untrusted => 3,
+            Exit::Verdict(code) => code,
         })
     }
 }

@@ -3,7 +3,7 @@
 use crate::args::StoreCommand;
 use crate::exit::Exit;
 use crate::local::folder::Folder;
-use crate::local::ground::Ground;
+use crate::local::ground::{Ground, Times};
 use crate::say::say;
 use m87_authority::world::NoStatus;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(crate) async fn run(command: &StoreCommand) -> anyhow::Result<Exit> {
     anyhow::ensure!(folder.store().is_dir(), "{}: there is no store here", folder.path().display());
     let _held = folder.hold()?;
     let Ground { authority, .. } =
-        Ground::open(&folder, key.as_deref(), None, None, Arc::default(), Arc::new(NoStatus)).await?;
+        Ground::open(&folder, key.as_deref(), None, Times::usual(), Arc::default(), Arc::new(NoStatus)).await?;
     match authority.restored() {
         None => say!("the store is at its mark: there is nothing to accept"),
         Some(why) => {

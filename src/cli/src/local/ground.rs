@@ -24,9 +24,32 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long who is waited for; see the flags of `m87 run`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Times {
+    /// How long a job stays with a lane.
+    pub(crate) lease: Duration,
+    /// How long an attempt may take to start.
+    pub(crate) start_limit: Duration,
+    /// How long beyond its limit a started attempt is waited for.
+    pub(crate) report_margin: Duration,
+    /// How long beyond its limit an attempt tries to report.
+    pub(crate) report_grace: Duration,
+}
+
+impl Times {
+    /// What is usual.
+    pub(crate) fn usual() -> Self {
+        let Options { lease, start_limit, report_margin, .. } = Options::new(String::new(), PathBuf::new());
+        Self { lease, start_limit, report_margin, report_grace: REPORT_GRACE }
+    }
+}
+
 /// An authority that leads its store.
 pub(crate) struct Ground {
     pub(crate) authority: Arc<Authority>,
+    /// Where tools run.
+    pub(crate) executor: LocalExecutor,
     pub(crate) entropy: Arc<dyn Entropy>,
     /// Uids of what is in the files.
     pub(crate) names: Names,
@@ -35,13 +58,12 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    /// Opens the store of a folder that is held. `clock` freezes what is recorded; `lease` is how long a job stays with a lane,
-    /// if that is not the usual time.
+    /// Opens the store of a folder that is held. `clock` freezes what is recorded.
     pub(crate) async fn open(
         folder: &Folder,
         key_file: Option<&Path>,
         clock: Option<Timestamp>,
-        lease: Option<Duration>,
+        times: Times,
         objects: Arc<Objects>,
         status: Arc<dyn StatusSink>,
     ) -> anyhow::Result<Self> {
@@ -55,8 +77,10 @@ impl Ground {
             None => Arc::new(SystemEntropy),
         };
         let tls = ServerIdentity::open(&folder.tls())?;
+        let Times { lease, start_limit, report_margin, report_grace } = times;
         let usual = Options::new(tls.ca_pem.clone(), folder.address());
-        let options = Options { lease: lease.unwrap_or(usual.lease), ..usual };
+        let options = Options { lease, start_limit, report_margin, ..usual };
+        let executor = LocalExecutor::new(folder.attempts(), report_grace)?;
         let fresh_id = entropy.id(&["cluster"]);
         let store = SqliteStore::open(&folder.store(), &fresh_id, &options.headroom).await?;
         let derived = clock.is_some() && store.id() == fresh_id;
@@ -68,7 +92,7 @@ impl Ground {
             },
             entropy: entropy.clone(),
             references: Arc::new(Files::new(objects, names.clone())),
-            executor: Arc::new(LocalExecutor::new(folder.attempts(), REPORT_GRACE)?),
+            executor: Arc::new(executor.clone()),
             mark: Arc::new(mark(folder, &key_file, store.id(), derived)),
             status,
             disk: Arc::new(FileSystem(folder.path().to_owned())),
@@ -77,7 +101,7 @@ impl Ground {
         let artifacts = Artifacts::in_folder(&folder.artifacts())?;
         let authority = Authority::open(Arc::new(store), artifacts, world, key, options, &EachStart).await?;
         let clock = if clock.is_some() { ClockSource::Injected } else { ClockSource::System };
-        Ok(Self { authority: Arc::new(authority), entropy, names, clock, tls })
+        Ok(Self { authority: Arc::new(authority), executor, entropy, names, clock, tls })
     }
 }
 

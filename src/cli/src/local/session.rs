@@ -8,16 +8,17 @@ use crate::say::tell;
 use anyhow::Context;
 use async_trait::async_trait;
 use m87_api::local::Objects;
-use m87_authority::{AuthorityError, InProcess};
 use m87_authority::callers::{Callers, LaneCredentials, Principal};
 use m87_authority::driver::{Driver, DriverOptions};
 use m87_authority::entropy::Entropy;
 use m87_authority::service::{Service, serve};
 use m87_authority::world::StatusSink;
+use m87_authority::{Authority, AuthorityError, InProcess};
 use m87_core::dossier::Trust;
 use m87_core::lane::Lane;
 use m87_engine::gateway::Caller;
 use m87_engine::{Engine, EngineOptions, Workers};
+use m87_worker::executor::LocalExecutor;
 use m87_worker::lanes::run_lane;
 use m87_zeebe::{Client, Tls, connect};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -34,6 +35,7 @@ pub(crate) struct Session {
     pub(crate) driver: Driver,
     /// Uids of what is in the files.
     pub(crate) names: Names,
+    executor: LocalExecutor,
     engine: Option<Engine>,
     tasks: TaskTracker,
     stop: CancellationToken,
@@ -50,12 +52,14 @@ impl Session {
         stop: CancellationToken,
     ) -> anyhow::Result<Self> {
         let held = folder.hold()?;
-        let lease = Some(arguments.jobs.timeout());
-        let ground = Ground::open(folder, arguments.key.as_deref(), arguments.clock, lease, objects, status).await?;
-        let Ground { authority, entropy, tls, names, .. } = ground;
+        let times = arguments.times();
+        let ground = Ground::open(folder, arguments.key.as_deref(), arguments.clock, times, objects, status).await?;
+        let Ground { authority, executor, entropy, tls, names, clock } = ground;
         if let Some(why) = authority.restored() {
             tell!("warning: {why}");
         }
+
+        clear_up(&authority, &executor).await?;
 
         let tasks = TaskTracker::new();
         let service = Service::new(authority.clone());
@@ -87,7 +91,7 @@ impl Session {
         let options = DriverOptions {
             cluster_uid: authority.store().id().to_owned(),
             trust: Trust::Local,
-            clock: ground.clock,
+            clock,
             // Nothing but these files can make a reference exist.
             reference_wait: Duration::ZERO,
         };
@@ -109,7 +113,7 @@ impl Session {
         if let Some(engine) = &engine {
             tasks.spawn(report_incidents(engine.clone(), driver.clone(), stop.clone()));
         }
-        Ok(Self { driver, names, engine, tasks, stop, _held: held })
+        Ok(Self { driver, names, executor, engine, tasks, stop, _held: held })
     }
 
     /// Stops everything in good order: jobs are finished or handed back, what is known is on the disk.
@@ -120,7 +124,16 @@ impl Session {
         if let Some(engine) = &self.engine {
             engine.stop().await;
         }
+        if let Err(error) = clear_up(self.driver.authority(), &self.executor).await {
+            tracing::warn!(%error, "what is left of attempts could not be cleared away");
+        }
     }
+}
+
+/// Clears away what attempts have left of runs that are over: an authority that was killed had not come to it.
+async fn clear_up(authority: &Authority, executor: &LocalExecutor) -> anyhow::Result<()> {
+    let open = authority.store().unsealed().await?.into_iter().collect();
+    Ok(executor.sweep(&open)?)
 }
 
 async fn embedded(folder: &Folder, arguments: &RunArguments, entropy: &dyn Entropy) -> anyhow::Result<Engine> {
