@@ -31,6 +31,9 @@ pub(crate) async fn run(arguments: &EngineArguments) -> anyhow::Result<Exit> {
         _ if arguments.insecure => Protection::PlainAnywhere,
         _ => Protection::PlainOnLoopback,
     };
+    if matches!(protection, Protection::PlainOnLoopback) && !arguments.listen.ip().is_loopback() {
+        return Err(m87_engine::gateway::ServeError::NotLoopback(arguments.listen).into());
+    }
     let listener = TcpListener::bind(arguments.listen).await.with_context(|| arguments.listen.to_string())?;
     let options = EngineOptions { data: Some(arguments.data.clone()), ..EngineOptions::default() };
     let engine = Engine::open(options).await?;

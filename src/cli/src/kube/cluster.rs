@@ -133,7 +133,7 @@ pub(crate) fn told(error: &::kube::Error) -> String {
                 "{message}; ask for a binding of the Role m87-receipts, which lets one reach m87 through the API server"
             )
         }
-        404 if message.contains("could not find the requested resource") => {
+        404 if message.contains("could not find the requested resource") || message.contains("page not found") => {
             format!("{message}; the resources of m87 are not installed (helm install m87-crds)")
         }
         404 if message.contains("services \"m87\" not found") => {
