@@ -19,6 +19,8 @@ pub const SCHEMA_HASH: &str = "m87.dev/schema-sha256";
 
 /// A kind that an API server serves.
 pub trait Served: Spec + JsonSchema {
+    /// What `kubectl explain` says first.
+    const ABOUT: &'static str;
     /// For people who type.
     const SHORT_NAME: &'static str;
     /// What `kubectl get` shows, between name and age.
@@ -63,6 +65,7 @@ const READY: Column = column("Ready", r#".status.conditions[?(@.type=="Ready")].
 const WHY_READY: Column = column("Reason", r#".status.conditions[?(@.type=="Ready")].reason"#);
 
 impl Served for GovernancePolicySpec {
+    const ABOUT: &'static str = "The rules under which proposals of a namespace are judged.";
     const SHORT_NAME: &'static str = "gpol";
     const COLUMNS: &'static [Column] = &[
         READY,
@@ -80,6 +83,7 @@ impl Served for GovernancePolicySpec {
 }
 
 impl Served for ManifestSpec {
+    const ABOUT: &'static str = "The tools that proposals of a namespace may name.";
     const SHORT_NAME: &'static str = "tman";
     const COLUMNS: &'static [Column] = &[
         READY,
@@ -97,6 +101,7 @@ impl Served for ManifestSpec {
 }
 
 impl Served for GovernedRunSpec {
+    const ABOUT: &'static str = "One proposal: judged, run at most once if it passes, and recorded in a receipt.";
     const SHORT_NAME: &'static str = "grun";
     const COLUMNS: &'static [Column] = &[
         column("Phase", ".status.phase"),
@@ -255,7 +260,7 @@ fn schema_of<S: Served>() -> Value {
     }
     json!({
         "type": "object",
-        "description": part("/description"),
+        "description": S::ABOUT,
         "required": ["spec"],
         "properties": {
             "apiVersion": {"type": "string"},
