@@ -8,6 +8,6 @@ LABEL org.opencontainers.image.title="m87" \
       org.opencontainers.image.description="Lets only a governed proposal become an action, and leaves a receipt that anyone can recompute" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}"
-COPY --chmod=0755 ${BINARY} /m87
+COPY --chmod=0755 ${BINARY} /usr/bin/m87
 USER 65532:65532
-ENTRYPOINT ["/m87"]
+ENTRYPOINT ["/usr/bin/m87"]
