@@ -172,7 +172,8 @@ impl Shim {
 async fn accept(listener: &UnixListener, peer: u32) -> std::io::Result<UnixStream> {
     loop {
         let (link, _) = listener.accept().await?;
-        let user = rustix::net::sockopt::socket_peercred(&link)?.uid.as_raw();
+        // Not by rustix: it takes a peer of another pid namespace, whose pid is 0 here, for none.
+        let user = link.peer_cred()?.uid();
         if user == peer {
             return Ok(link);
         }
