@@ -241,7 +241,8 @@ impl HighWaterMark for ClusterMark {
     }
 
     fn accepting(&self, store_id: &str) -> String {
-        format!("kubectl --namespace {} annotate configmap {MARK} {ACCEPT}={store_id}", self.namespace)
+        let kubectl = format!("kubectl --namespace {}", self.namespace);
+        format!("{kubectl} annotate configmap {MARK} {ACCEPT}={store_id} && {kubectl} rollout restart statefulset/m87")
     }
 }
 

@@ -89,7 +89,7 @@ async fn a_swapped_volume_is_told_and_taken_only_once_a_person_has_accepted_it()
     let error = swapped.write("store-2", &mark(8, 0)).await.unwrap_err().to_string();
     assert!(error.contains(STORE), "{error}");
     assert!(!swapped.is_accepted("store-2").await.unwrap());
-    assert!(swapped.accepting("store-2").ends_with(&format!("annotate configmap {MARK} {ACCEPT}=store-2")));
+    assert!(swapped.accepting("store-2").contains(&format!("annotate configmap {MARK} {ACCEPT}=store-2 ")));
     let yes = Patch::Merge(json!({"metadata": {"annotations": {ACCEPT: "store-2"}}}));
     maps(&place).patch(MARK, &PatchParams::default(), &yes).await.unwrap();
     assert!(swapped.is_accepted("store-2").await.unwrap() && !swapped.is_accepted(STORE).await.unwrap());
