@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 const TENANT: &str = "tenant";
 const LIMITS: CommandLimits =
-    CommandLimits { seconds: 60, cpu_seconds: 20, memory_bytes: 64 << 20, output_bytes: 1 << 20, processes: 16 };
+    CommandLimits { seconds: 60, cpu_seconds: 20, memory_bytes: 512 << 20, output_bytes: 1 << 20, processes: 16 };
 
 pub(crate) struct Node {
     pub(crate) executor: PodExecutor,
