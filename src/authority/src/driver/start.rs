@@ -7,7 +7,8 @@ use crate::authority::{Authority, unavailable};
 use crate::client::AuthorityError;
 use crate::event::Event;
 use crate::row::{Definition, Ending, Start, State};
-use m87_core::dossier::{Named, ProcessPin};
+use m87_core::dossier::{Dossier, Named, ProcessPin};
+use m87_core::gates::{evaluate_constraints, tool_in_manifest};
 use m87_core::plan::plan;
 use m87_core::policy::PolicySpec;
 use m87_core::reason::Reason;
@@ -98,7 +99,7 @@ impl Driver {
             authority.end(uid, Ending::Interrupted(reason)).await?;
             return Ok(Outcome::Done);
         }
-        if plan(dossier).is_some() && !self.bound(&dossier.namespace).await? {
+        if would_run(dossier) && !self.bound(&dossier.namespace).await? {
             authority.end(uid, Ending::Interrupted(Reason::TenantNotBound)).await?;
             return Ok(Outcome::Done);
         }
@@ -198,6 +199,11 @@ impl Driver {
             .map_err(unavailable)?;
         Ok(Some(definition))
     }
+}
+
+/// Whether a tool would be run: what the first gates refuse needs nothing of its tenant.
+fn would_run(dossier: &Dossier) -> bool {
+    plan(dossier).is_some() && evaluate_constraints(dossier).passed() && tool_in_manifest(dossier).passed()
 }
 
 /// A run whose key belongs to another run is refused, also when the authority died between opening and ending it.

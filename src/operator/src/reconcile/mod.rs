@@ -155,10 +155,10 @@ fn span(work: &Work, uid: &str) -> tracing::Span {
     let key = work.key();
     match work {
         Work::Run(_) | Work::RunGone(..) => tracing::info_span!(
-            "run", run = %uid, tenant = %key.namespace, name = %key.name, trace = %uid.replace('-', "")
+            "run", run = %uid, tenant = %key.namespace, object = %key.name, trace = %uid.replace('-', "")
         ),
-        Work::Policy(_) => tracing::info_span!("policy", tenant = %key.namespace, name = %key.name),
-        Work::Manifest(_) => tracing::info_span!("manifest", tenant = %key.namespace, name = %key.name),
+        Work::Policy(_) => tracing::info_span!("policy", tenant = %key.namespace, object = %key.name),
+        Work::Manifest(_) => tracing::info_span!("manifest", tenant = %key.namespace, object = %key.name),
     }
 }
 

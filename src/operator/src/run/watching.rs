@@ -27,6 +27,8 @@ use tokio::sync::{Notify, watch};
 
 /// Between two looks at the watches and at admission.
 const LOOK: Duration = Duration::from_secs(2);
+/// The same, while somebody waits for readiness.
+const LOOK_UNTIL_READY: Duration = Duration::from_millis(100);
 /// A watch from which nothing was heard for so long is not to be counted on: the server ends each after a minute.
 const SILENT: Duration = Duration::from_secs(150);
 
@@ -66,7 +68,7 @@ impl run::Admission for Admission {
 pub(super) async fn start(shared: &Shared, kinds: Kinds, driver: Driver) -> anyhow::Result<()> {
     let Shared { config, client, metrics, tasks, stop, .. } = shared;
     hold_places(&kinds.open, &driver).await?;
-    let (events, recording) = events(client.clone(), &config.identity, metrics.clone());
+    let (events, recording) = events(client.clone(), &config.pod_name, metrics.clone());
     tasks.spawn(recording.run(stop.clone()));
     let admission = Arc::new(Admission::new(client.clone(), &config.namespace, "m87")?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -201,7 +203,8 @@ async fn look(shared: Shared, kinds: Kinds, beats: Beats, admission: Arc<Admissi
         let judged = admission.standing(SystemClock.now().at).await;
         installed_once |= matches!(judged, Ok(Judgement::Attested));
         shared.health.set(Part::Admission, of_admission(judged, installed_once));
-        if shared.stop.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_none() {
+        let pause = if shared.health.is_ready() { LOOK } else { LOOK_UNTIL_READY };
+        if shared.stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
             return;
         }
     }
