@@ -152,3 +152,21 @@ async fn its_folder_and_its_credentials_are_private() {
     until_over(&executor, &handle).await;
     assert!(!folder.join("credentials").exists());
 }
+
+#[tokio::test]
+async fn what_a_killed_authority_has_left_is_swept_unless_its_run_is_open() {
+    let mark = mark();
+    let place = Place::new(&tool(&format!("sleep {mark}")));
+    let executor = place.executor();
+    // Nobody writes the handle down.
+    drop(executor.start(&place.order()).await.unwrap());
+    eventually("the tool starts", || processes_with(&mark).len() == 1);
+    executor.sweep(&["run-1".to_owned()].into()).unwrap();
+    assert_eq!((place.attempts(), processes_with(&mark).len()), (1, 1));
+    // What is still in use stays for the next time.
+    eventually("it is swept", || {
+        executor.sweep(&std::collections::HashSet::new()).unwrap();
+        place.attempts() == 0
+    });
+    eventually("the tool dies", || processes_with(&mark).is_empty());
+}
