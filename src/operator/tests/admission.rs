@@ -1,5 +1,5 @@
-//! The operator's judgement of the admission policies, on a real API server with the chart installed: `tests/cluster/admission`
-//! runs it with KUBECONFIG set.
+//! The operator's judgement of the admission policies, on a real API server with the chart installed in m87-system: run it with
+//! KUBECONFIG set and `--ignored`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use k8s_openapi::api::admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding};
@@ -23,7 +23,7 @@ fn why(judgement: Judgement) -> String {
 }
 
 #[tokio::test]
-#[ignore = "needs an API server with the chart installed; tests/cluster/admission runs it"]
+#[ignore = "needs an API server with the chart installed"]
 async fn installed_policies_are_believed_until_one_is_touched() {
     rustls::crypto::ring::default_provider().install_default().unwrap();
     let client = Client::try_default().await.unwrap();
