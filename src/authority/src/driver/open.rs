@@ -185,8 +185,10 @@ impl Driver {
         let references = &self.inner.authority.world.references;
         let until = Instant::now() + wait;
         loop {
-            let policy = references.policy(&request.namespace, &request.policy).await?;
-            let manifest = references.manifest(&request.namespace, &request.manifest).await?;
+            let (policy, manifest) = tokio::try_join!(
+                references.policy(&request.namespace, &request.policy),
+                references.manifest(&request.namespace, &request.manifest),
+            )?;
             let left = until.saturating_duration_since(Instant::now());
             if (policy.is_some() && manifest.is_some()) || left.is_zero() {
                 return Ok((policy, manifest));

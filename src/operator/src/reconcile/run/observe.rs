@@ -101,7 +101,9 @@ impl Runs {
         if !self.open.has_place(&key.namespace, view.uid()) {
             facts.capacity = Capacity::Full;
         }
-        if (facts.suspend || facts.policy_suspended) && !facts.cancel {
+        // Nothing is asked for a run that will not be opened now.
+        let is_held = facts.suspend || facts.policy_suspended || facts.capacity == Capacity::Full;
+        if is_held && !facts.cancel {
             return Ok((Record::None, None));
         }
         let Some(request) = self.request(view, spec).await? else { return Ok((Record::None, None)) };
@@ -165,14 +167,16 @@ impl Runs {
         let key = view.key();
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let what = format!("reading namespace {}", key.namespace);
-        let namespace = found(&what, namespaces.get_metadata(&key.namespace)).await?;
+        // Together: what an API server under load takes its time for is asked once, not one after another.
+        let namespace = async { Ok(found(&what, namespaces.get_metadata(&key.namespace)).await?) };
+        let (namespace, actor) = tokio::try_join!(namespace, self.actor(view, spec))?;
         let Some(uid) = namespace.and_then(|namespace| namespace.metadata.uid) else { return Ok(None) };
         Ok(Some(RunRequest {
             namespace: Named { name: key.namespace.clone(), uid },
             name: key.name.clone(),
             uid: Some(view.uid().to_owned()),
             idempotency_key: spec.idempotency_key.clone(),
-            actor: self.actor(view, spec).await?,
+            actor,
             proposal: spec.proposal.clone(),
             policy: spec.policy_ref.name.clone(),
             manifest: spec.manifest_ref.name.clone(),
