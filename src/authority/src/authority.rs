@@ -3,7 +3,7 @@
 use crate::artifacts::Artifacts;
 use crate::client::{AuthorityError, Denial};
 use crate::clock::{Clock, Now, Wall};
-use crate::contract::Facts;
+use crate::contract::{Facts, may_have_gone_on};
 use crate::entropy::Entropy;
 use crate::event::Event;
 use crate::executor::Executor;
@@ -15,7 +15,7 @@ use crate::store::{Change, Disk, Headroom, Loaded, Store, StoreError, With};
 use crate::world::{Checkpoints, Epoch, References, StatusSink, drifted};
 use m87_core::lane::JobType;
 use m87_core::sign::SigningKey;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -93,6 +93,8 @@ pub struct Authority {
     pub(crate) logs: LogBook,
     epoch: AtomicI64,
     standing: RwLock<Standing>,
+    /// Runs that had no receipt in a store that was found behind its mark.
+    copied: HashSet<String>,
     /// The mark as it was written last.
     written: tokio::sync::Mutex<Option<Mark>>,
     engine: RwLock<Option<String>>,
@@ -132,6 +134,10 @@ impl Authority {
         let counters = store.counters().await?;
         let now = Mark { epoch: counters.epoch, redemptions: counters.redemptions, logs: logs.marks() };
         let standing = standing(&kept, &now, |namespace, size| logs.root_at(namespace, size));
+        let copied = match &standing {
+            Standing::Current => HashSet::new(),
+            Standing::Restored(_) => store.unsealed().await?.into_iter().collect(),
+        };
         let last = match &standing {
             Standing::Current => counters.epoch.max(kept.epoch()),
             // Not past the mark: the next start must see it too.
@@ -148,6 +154,7 @@ impl Authority {
             logs,
             epoch: AtomicI64::new(epoch),
             standing: RwLock::new(standing),
+            copied,
             written: tokio::sync::Mutex::default(),
             engine: RwLock::default(),
             live: Mutex::default(),
@@ -324,6 +331,12 @@ impl Authority {
             suspended: self.world.references.suspended(dossier).await.map_err(unavailable)?,
             restored: loaded.barred || self.restored().is_some(),
         })
+    }
+
+    /// Whether the run came with a restored copy, and may have been dispatched in the history that was lost.
+    pub(crate) fn may_be_lost(&self, loaded: &Loaded) -> bool {
+        let came_with_copy = loaded.barred || self.copied.contains(&loaded.run.dossier.run.uid);
+        came_with_copy && may_have_gone_on(&loaded.run)
     }
 
     /// Whether there is room to seal what runs, and more. A disk that cannot be asked has none.

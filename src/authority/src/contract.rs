@@ -1,12 +1,13 @@
 //! What the authority judges at Contract, and what it hands out for a contract. Pure.
 
 use crate::executor::AttemptKind;
-use crate::row::Run;
+use crate::row::{Run, State};
 use m87_core::budget::{AutonomyBudget, Dimension, Limit};
 use m87_core::contract::{ValidationOrder, WorkOrder};
 use m87_core::decide::decide;
 use m87_core::dossier::{ClockSource, Dossier};
-use m87_core::evidence::Refusal;
+use m87_core::evidence::{ContractRecord, Refusal};
+use m87_core::gates::{evaluate_constraints, tool_in_manifest};
 use m87_core::json::{Document, compute_hash};
 use m87_core::plan::plan;
 use m87_core::policy::effective;
@@ -58,6 +59,29 @@ pub(crate) const fn standing(facts: Facts) -> Option<Refusal> {
         return Some(Refusal::HeadroomExhausted);
     }
     None
+}
+
+/// Whether a run that is not dispatched here may have been dispatched in a history that its store does not know: nothing that
+/// is written once stood in its way yet.
+pub(crate) fn may_have_gone_on(run: &Run) -> bool {
+    let Run { dossier, row } = run;
+    let is_over = match &row.state {
+        State::Open(_) | State::Claimed(_) | State::Contracted(..) => false,
+        State::Dispatched(..) | State::Closing(_) | State::Sealed(..) => true,
+    };
+    let refused = match &row.evidence.contract {
+        // A copy's own refusal says nothing of what had happened before.
+        Some(ContractRecord::Refused { cause: Refusal::StoreRestored, .. }) => false,
+        Some(ContractRecord::Refused { .. }) => true,
+        Some(ContractRecord::Issued { .. }) | None => false,
+    };
+    let held_up = row
+        .evidence
+        .validated
+        .as_ref()
+        .is_some_and(|validated| validated.drifted || !validated.constraints_ok || !validated.tool_in_manifest);
+    let passes = || evaluate_constraints(dossier).passed() && tool_in_manifest(dossier).passed();
+    !is_over && !refused && !held_up && passes()
 }
 
 #[derive(Serialize)]
@@ -205,6 +229,27 @@ mod tests {
         without_record.row.evidence.validated = None;
         for run in [without_trace, without_tool, without_record] {
             assert_eq!(refusal(&run, GOOD), Some(Refusal::GatesRefuse));
+        }
+    }
+
+    #[test]
+    fn only_what_nothing_had_stopped_may_have_gone_on() {
+        assert!(may_have_gone_on(&run()));
+        let mut unvalidated = run();
+        unvalidated.row.evidence.validated = None;
+        assert!(may_have_gone_on(&unvalidated));
+        let mut without_trace = run();
+        Arc::make_mut(&mut without_trace.dossier).proposal.reasoning_trace = None;
+        let mut drifted = run();
+        drifted.row.evidence.validated.as_mut().unwrap().drifted = true;
+        let mut refused = run();
+        let at = m87_core::fixtures::at(1);
+        refused.row.evidence.contract = Some(ContractRecord::Refused { cause: Refusal::Suspended, at });
+        let mut copied = run();
+        copied.row.evidence.contract = Some(ContractRecord::Refused { cause: Refusal::StoreRestored, at });
+        assert!(may_have_gone_on(&copied));
+        for stopped in [without_trace, drifted, refused] {
+            assert!(!may_have_gone_on(&stopped));
         }
     }
 

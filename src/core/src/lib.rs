@@ -16,6 +16,7 @@ pub mod explain;
 #[cfg(any(test, feature = "fixtures"))]
 pub mod fixtures;
 pub mod gates;
+mod globs;
 pub mod json;
 pub mod lane;
 pub mod log;

@@ -1,6 +1,7 @@
 //! Execute, and what `exec` asks under the token of its attempt: redeem, upload, report.
 
-use super::{Service, hold, not_yours, read, write};
+use super::held::Held;
+use super::{Service, not_yours, read, write};
 use crate::artifacts::Incoming;
 use crate::authority::unavailable;
 use crate::callers::Principal;
@@ -15,8 +16,6 @@ use m87_core::gates::budget_exceeded_or_error;
 use m87_core::json::to_canonical;
 use m87_core::lane::JobType;
 use serde_json::Value;
-use std::pin::pin;
-use tokio::time::{Instant, timeout};
 
 /// Holds the call until the tool was reported on, or cannot be any more.
 pub(super) async fn execute(
@@ -28,21 +27,16 @@ pub(super) async fn execute(
     let (_, loaded) = service.run_of(who, &job, &[JobType::Execute]).await?;
     let authority = &service.authority;
     let uid = loaded.run.dossier.run.uid.clone();
-    let until = Instant::now() + hold(request.wait_ms);
-    let live = authority.live(&uid);
+    let held = Held::of(authority, &uid, request.wait_ms);
     loop {
-        let mut changed = pin!(live.changed.notified());
-        changed.as_mut().enable();
+        let change = held.change();
         let loaded = authority.tend_tool(&uid, crate::attempts::Start::Allowed).await?;
         if let Some(reply) = executed(&loaded)? {
             return Ok(reply);
         }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        if !held.wait(change).await {
             return Ok(ExecuteReply::default());
         }
-        // Woken by a change, or to look again whether the attempt still lives.
-        let _ = timeout(left.min(authority.options.look), changed).await;
     }
 }
 

@@ -1,6 +1,7 @@
 //! What may be asked of the authority, each call for a principal. gRPC and the in-process client come in here alike.
 
 mod exec;
+mod held;
 mod lanes;
 mod server;
 mod validation;
@@ -22,16 +23,12 @@ use m87_core::lane::JobType;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// The authority's calls.
 #[derive(Clone)]
 pub struct Service {
     pub(crate) authority: Arc<Authority>,
 }
-
-/// The longest a call is held while nothing changes.
-const LONGEST_HOLD: Duration = Duration::from_secs(10);
 
 /// The largest record or report.
 const MAX_JSON: usize = 256 * 1024;
@@ -156,11 +153,6 @@ fn read<T: DeserializeOwned>(what: &str, text: &str) -> Result<T, AuthorityError
 
 fn write(value: &impl Serialize) -> Result<String, AuthorityError> {
     to_canonical(value).map_err(|error: JsonError| AuthorityError::refused(Denial::Malformed, error.to_string()))
-}
-
-/// How long to hold a call that asks to be held so long.
-fn hold(wait_ms: i64) -> Duration {
-    Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0)).min(LONGEST_HOLD)
 }
 
 impl From<ArtifactError> for AuthorityError {

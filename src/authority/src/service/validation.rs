@@ -1,6 +1,7 @@
 //! Verify, and what the validating process asks under the token of its attempt.
 
-use super::{Service, hold, not_yours, read, write};
+use super::held::Held;
+use super::{Service, not_yours, read, write};
 use crate::artifacts::Outgoing;
 use crate::callers::Principal;
 use crate::client::{AuthorityError, Denial};
@@ -11,8 +12,6 @@ use crate::row::{Checking, Row, State};
 use crate::store::Loaded;
 use m87_core::evidence::{Ended, ValidationReport};
 use m87_core::lane::JobType;
-use std::pin::pin;
-use tokio::time::{Instant, timeout};
 
 /// Holds the call until the artifact was validated, or cannot be.
 pub(super) async fn verify(
@@ -24,20 +23,16 @@ pub(super) async fn verify(
     let (_, loaded) = service.run_of(who, &job, &[JobType::VerifyArtifact]).await?;
     let authority = &service.authority;
     let uid = loaded.run.dossier.run.uid.clone();
-    let until = Instant::now() + hold(request.wait_ms);
-    let live = authority.live(&uid);
+    let held = Held::of(authority, &uid, request.wait_ms);
     loop {
-        let mut changed = pin!(live.changed.notified());
-        changed.as_mut().enable();
+        let change = held.change();
         let loaded = authority.tend_validation(&uid).await?;
         if let Some(reply) = verified(&loaded.run.row)? {
             return Ok(reply);
         }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        if !held.wait(change).await {
             return Ok(VerifyReply::default());
         }
-        let _ = timeout(left.min(authority.options.look), changed).await;
     }
 }
 

@@ -3,6 +3,7 @@
 use super::codec::to_json;
 use super::{Change, Opening, StoreError, With};
 use crate::executor::AttemptKind;
+use crate::row::Attempt;
 use m87_core::log::LogEntry;
 use sqlx::{Row, SqliteConnection};
 
@@ -10,7 +11,7 @@ use sqlx::{Row, SqliteConnection};
 pub(super) async fn update_run(connection: &mut SqliteConnection, change: &Change<'_>) -> Result<(), StoreError> {
     let claim = change.row.claim();
     let updated = sqlx::query(
-            "UPDATE runs SET version = version + 1, epoch = ?, state = ?, engine_id = ?, instance_key = ?, row = ? WHERE uid = ? AND version = ?",
+            "UPDATE runs SET version = version + 1, epoch = ?1, state = ?2, engine_id = ?3, instance_key = ?4, row = ?5 WHERE uid = ?6 AND version = ?7 AND (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'epoch') = ?1",
         )
         .bind(change.epoch)
         .bind(change.row.state.name())
@@ -22,7 +23,11 @@ pub(super) async fn update_run(connection: &mut SqliteConnection, change: &Chang
         .execute(&mut *connection)
         .await?;
     if updated.rows_affected() != 1 {
-        return Err(StoreError::Conflict(change.uid.to_owned()));
+        let leader = number(connection, "epoch").await?;
+        return Err(match leader == change.epoch {
+            true => StoreError::Conflict(change.uid.to_owned()),
+            false => StoreError::Deposed { mine: change.epoch, leader },
+        });
     }
     add_tokens(connection, change).await?;
     match change.with {
@@ -58,7 +63,8 @@ async fn add_tokens(connection: &mut SqliteConnection, change: &Change<'_>) -> R
     let kinds =
         [(AttemptKind::Tool, change.row.attempts.last()), (AttemptKind::Validation, change.row.validations.last())];
     for (kind, attempt) in kinds {
-        let Some(attempt) = attempt else { continue };
+        // With its handle, an attempt is in the row for the second time at least.
+        let Some(attempt @ Attempt { handle: None, .. }) = attempt else { continue };
         sqlx::query("INSERT INTO tokens (sha256, run_uid, kind, number) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING")
             .bind(&attempt.token_sha256)
             .bind(change.uid)

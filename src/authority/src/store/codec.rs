@@ -2,6 +2,7 @@
 
 use super::{Effect, Loaded, StoreError};
 use crate::row::{Row as RunRow, Run};
+use m87_core::dossier::Dossier;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sqlx::Row;
@@ -12,14 +13,14 @@ pub(super) fn effect(row: &SqliteRow) -> Result<Effect, StoreError> {
     Ok(Effect { proposal_hash: row.try_get(0)?, actor_hash: row.try_get(1)?, run_uid: row.try_get(2)? })
 }
 
-pub(super) fn loaded(row: &SqliteRow) -> Result<Loaded, StoreError> {
-    let dossier = from_json("a dossier", &row.try_get::<String, _>(1)?)?;
-    let row_json: RunRow = from_json("a row", &row.try_get::<String, _>(2)?)?;
-    Ok(Loaded {
-        run: Run { dossier: Arc::new(dossier), row: row_json },
-        version: row.try_get(0)?,
-        barred: row.try_get(3)?,
-    })
+/// `kept` is the run's dossier, where it was read before.
+pub(super) fn loaded(row: &SqliteRow, kept: Option<Arc<Dossier>>) -> Result<Loaded, StoreError> {
+    let dossier = match kept {
+        Some(kept) => kept,
+        None => Arc::new(from_json("a dossier", row.try_get(1)?)?),
+    };
+    let row_json: RunRow = from_json("a row", row.try_get(2)?)?;
+    Ok(Loaded { run: Run { dossier, row: row_json }, version: row.try_get(0)?, barred: row.try_get(3)? })
 }
 
 pub(super) fn to_json(what: &'static str, value: &impl Serialize) -> Result<String, StoreError> {

@@ -3,6 +3,7 @@
 
 mod change;
 mod codec;
+mod dossiers;
 mod group;
 mod migrate;
 mod reserve;

@@ -2,6 +2,7 @@
 
 use super::change::{claim_effect, insert_run, number, update_run};
 use super::codec::{effect, from_json, loaded};
+use super::dossiers::Dossiers;
 use super::group::{Group, Grouped};
 use super::migrate::migrate;
 use super::reserve::Reserve;
@@ -24,6 +25,7 @@ pub struct SqliteStore {
     id: String,
     writer: Group,
     readers: SqlitePool,
+    dossiers: Dossiers,
     reserve: Reserve,
     /// Held as long as the store is open.
     _lock: File,
@@ -57,7 +59,11 @@ impl SqliteStore {
             .busy_timeout(Duration::from_secs(10));
         let mut writer = options.connect().await?;
         migrate(&mut writer).await?;
-        let readers = SqlitePoolOptions::new().max_connections(READERS).connect_with(options.read_only(true)).await?;
+        let readers = SqlitePoolOptions::new()
+            .max_connections(READERS)
+            .test_before_acquire(false)
+            .connect_with(options.read_only(true))
+            .await?;
         sqlx::query("INSERT INTO meta (key, value) VALUES ('id', ?), ('epoch', '0'), ('redemptions', '0'), ('barred', '0') ON CONFLICT DO NOTHING")
             .bind(fresh_id)
             .execute(&mut writer)
@@ -66,6 +72,7 @@ impl SqliteStore {
         Ok(Self {
             id,
             writer: Group::new(writer),
+            dossiers: Dossiers::default(),
             readers,
             reserve: Reserve::keep(folder, headroom.reserve_bytes),
             _lock: lock,
@@ -89,7 +96,7 @@ impl SqliteStore {
     }
 
     async fn try_commit(&self, change: &Change<'_>) -> Result<(), StoreError> {
-        let mut grouped = self.begin(change.epoch).await?;
+        let mut grouped = self.writer.begin().await?;
         update_run(&mut grouped, change).await?;
         grouped.commit().await
     }
@@ -150,12 +157,19 @@ impl Store for SqliteStore {
     }
 
     async fn load(&self, uid: &str) -> Result<Option<Loaded>, StoreError> {
-        sqlx::query(concat!("SELECT version, dossier, row, seq <= (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'barred') FROM runs", " WHERE uid = ?"))
+        let kept = self.dossiers.get(uid);
+        let row = sqlx::query("SELECT version, CASE WHEN ? THEN '' ELSE dossier END, row, seq <= (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'barred') FROM runs WHERE uid = ?")
+            .bind(kept.is_some())
             .bind(uid)
             .fetch_optional(&self.readers)
-            .await?
-            .map(|row| loaded(&row))
-            .transpose()
+            .await?;
+        let Some(row) = row else { return Ok(None) };
+        let loaded = loaded(&row, kept)?;
+        match loaded.run.row.sealed() {
+            None => self.dossiers.keep(&loaded.run.dossier),
+            Some(_) => self.dossiers.forget(uid),
+        }
+        Ok(Some(loaded))
     }
 
     async fn by_instance(&self, engine_id: &str, instance_key: i64) -> Result<Option<String>, StoreError> {
@@ -206,7 +220,7 @@ impl Store for SqliteStore {
             .bind(namespace_uid)
             .fetch_all(&self.readers)
             .await?;
-        rows.iter().map(loaded).collect()
+        rows.iter().map(|row| loaded(row, None)).collect()
     }
 
     async fn effect(&self, namespace_uid: &str, key: &str) -> Result<Option<Effect>, StoreError> {

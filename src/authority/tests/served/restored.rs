@@ -1,7 +1,10 @@
 //! A store that was restored from an older copy.
 
 use crate::scene::{Served, denial, end, redeem};
+use m87_authority::row::Ending;
 use m87_authority::{AuthorityClient, AuthorityError, Denial, GrpcClient};
+use m87_core::decide::{Effect, decide};
+use m87_core::reason::{Reason, Terminal};
 use std::path::Path;
 use std::time::Duration;
 
@@ -43,6 +46,12 @@ async fn a_store_restored_from_an_older_copy_refuses_says_why_and_never_executes
     assert!(matches!(exec_redeem(&exec, &contract).await, Err(AuthorityError::Refused { .. })));
     let loaded = served.authority.store().runs(None).await.unwrap().remove(0);
     assert!(!loaded.run.row.dispatched() && loaded.barred);
+    // The tool was let loose in the history that was lost: nobody may say that nothing happened.
+    let uid = loaded.run.dossier.run.uid.clone();
+    served.authority.end(&uid, Ending::Interrupted(Reason::DeadlineExceeded)).await.unwrap();
+    assert_eq!(served.sealed(&uid).await, (Terminal::Failed, Some(Reason::OutcomeUnknown)));
+    let ended = served.authority.load(&uid).await.unwrap().run;
+    assert_eq!(decide(&ended.dossier, &ended.row.evidence).effect, Effect::Unknown);
     end(served).await;
     assert_eq!(Served::begin(folder.path()).await.authority.restored(), None);
 }

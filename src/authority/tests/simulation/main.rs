@@ -28,6 +28,7 @@ use m87_authority::row::Sealed;
 use m87_authority::store::{Headroom, Store};
 use m87_authority::world::{EachStart, NoStatus};
 use m87_authority::{Authority, Driver, DriverOptions, Opened, Options, RunRequest, Service, World};
+use m87_core::decide::{Effect, decide};
 use m87_core::dossier::{ClockSource, Trust};
 use m87_core::evidence::{ContractRecord, Evidence, Refusal};
 use m87_core::lane::JobType;
@@ -38,7 +39,7 @@ use m87_zeebe::{DefinitionKey, ElementKey, InstanceKey, Job, JobKey, Outcome};
 use object_store::memory::InMemory;
 use random::Random;
 use requests::{key, requests};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use store::{Disk, Fault, MemoryStore};
@@ -65,8 +66,6 @@ struct Simulation {
     processes: Processes,
     requests: Vec<RunRequest>,
     copy: Option<Disk>,
-    /// Runs that came with a restored copy and had no receipt in it: nobody knows what became of them.
-    unknowable: BTreeSet<String>,
     calm: bool,
 }
 
@@ -86,7 +85,6 @@ impl Simulation {
             processes: Processes::default(),
             requests,
             copy: None,
-            unknowable: BTreeSet::new(),
             calm: false,
         }
     }
@@ -150,7 +148,6 @@ impl Simulation {
         if let Some(copy) = self.copy.take() {
             self.deposed = None;
             self.outside.with(|state| state.was_restored = true);
-            self.unknowable.extend(copy.unsealed());
             *self.disk.lock().unwrap() = copy;
         }
     }
@@ -302,11 +299,12 @@ impl Simulation {
             ends.count(sealed, &loaded.run.row.evidence);
             let effects = self.processes.effects(uid);
             assert!(effects <= 1, "effect_at_most_once: {uid} had {effects}");
-            if !self.unknowable.contains(uid) {
-                match sealed.terminal {
-                    Terminal::Halt | Terminal::RejectManifest => assert_eq!(effects, 0, "halt_means_no_effect: {uid}"),
-                    Terminal::Complete | Terminal::RejectVerify => assert_eq!(effects, 1, "complete_is_proven: {uid}"),
-                    Terminal::Failed => {}
+            match sealed.terminal {
+                Terminal::Halt | Terminal::RejectManifest => assert_eq!(effects, 0, "halt_means_no_effect: {uid}"),
+                Terminal::Complete | Terminal::RejectVerify => assert_eq!(effects, 1, "complete_is_proven: {uid}"),
+                Terminal::Failed => {
+                    let said = decide(&loaded.run.dossier, &loaded.run.row.evidence).effect;
+                    assert!(effects == 0 || said != Effect::None, "{uid} is said to have had no effect");
                 }
             }
             let bundle = leader.authority.bundle(uid).await.unwrap().to_bytes().unwrap();
