@@ -25,6 +25,7 @@ pub(crate) const JOB_TIMEOUT: &str = "3";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     pub run: String,
+    pub uid: String,
     pub terminal: String,
     pub reason: Option<String>,
     pub effect: String,
@@ -236,6 +237,7 @@ fn outcome(bundle: &Path) -> Outcome {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     Outcome {
         run: text(&predicate["run"]["name"]).unwrap(),
+        uid: text(&predicate["run"]["uid"]).unwrap(),
         terminal: text(&predicate["terminal"]).unwrap(),
         reason: text(&predicate["reason"]),
         effect: text(&predicate["effect"]).unwrap(),

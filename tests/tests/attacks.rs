@@ -9,8 +9,9 @@ use m87_zeebe::proto::{
     ActivateJobsRequest, ActivatedJob, CompleteJobRequest, CreateProcessInstanceRequest,
     ProcessInstanceCreationStartInstruction, SetVariablesRequest, StreamActivatedJobsRequest,
 };
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tonic::transport::Channel;
 
@@ -156,7 +157,7 @@ fn no_effect_without_contract_when_a_stranger_claims_first() {
     external.begin();
     external.finish(LIMIT);
     scene.assert_invariants(3);
-    assert!(claimed.load(Ordering::Relaxed) > 0, "the stranger was first at least once\n{}", scene.logs());
+    assert_not_complete(&scene, &claimed);
 }
 
 #[test]
@@ -189,7 +190,7 @@ fn terminal_iff_receipt_when_a_stranger_completes_record_terminal() {
     external.begin();
     external.finish(LIMIT);
     scene.assert_invariants(3);
-    assert!(completed.load(Ordering::Relaxed) > 0, "the stranger was first at least once\n{}", scene.logs());
+    assert_not_complete(&scene, &completed);
 }
 
 /// A run that nobody finishes ends at its deadline.
@@ -198,10 +199,24 @@ fn shorten_deadlines(scene: &Scene) {
     scene.write("runs.yaml", &runs.replace("spec:\n", "spec:\n  deadlineSeconds: 15\n"));
 }
 
+/// No run with a job that a stranger completed is COMPLETE, and there is such a run.
+fn assert_not_complete(scene: &Scene, hijacked: &Hijacked) {
+    let (hijacked, outcomes) = (hijacked.lock().unwrap(), scene.outcomes());
+    assert!(!hijacked.is_empty(), "the stranger was first at least once\n{}", scene.logs());
+    for uid in hijacked.iter() {
+        let outcome = outcomes.iter().find(|outcome| outcome.uid == *uid);
+        let outcome = outcome.unwrap_or_else(|| panic!("{uid} has no receipt: {outcomes:?}"));
+        assert_ne!(outcome.terminal, "COMPLETE", "{outcome:?}");
+    }
+}
+
+/// The uids of runs that had a job completed by a stranger.
+type Hijacked = Arc<Mutex<BTreeSet<String>>>;
+
 /// A stranger that has every job of that type pushed to it and completes each at once, until the test ends.
-fn greedy(external: &External<'_>, job_type: &str) -> Arc<AtomicUsize> {
-    let (address, count) = (format!("http://{}", external.address()), Arc::new(AtomicUsize::new(0)));
-    let (counted, job_type) = (count.clone(), job_type.to_owned());
+fn greedy(external: &External<'_>, job_type: &str) -> Hijacked {
+    let (address, hijacked) = (format!("http://{}", external.address()), Hijacked::default());
+    let (seen, job_type) = (hijacked.clone(), job_type.to_owned());
     std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -216,11 +231,15 @@ fn greedy(external: &External<'_>, job_type: &str) -> Arc<AtomicUsize> {
             while let Ok(Some(job)) = stream.message().await {
                 let request =
                     CompleteJobRequest { job_key: job.key, variables: ALL_TRUE.to_owned(), ..Default::default() };
-                counted.fetch_add(usize::from(gateway.complete_job(request).await.is_ok()), Ordering::Relaxed);
+                if gateway.complete_job(request).await.is_ok() {
+                    let variables: Value = serde_json::from_str(&job.variables).unwrap();
+                    let (uid, _) = variables["run"].as_str().unwrap().rsplit_once('.').unwrap();
+                    seen.lock().unwrap().insert(uid.to_owned());
+                }
             }
         });
     });
     // The stream must be there before the run is.
     std::thread::sleep(Duration::from_millis(500));
-    count
+    hijacked
 }

@@ -1,7 +1,7 @@
 //! The surroundings of the authority that play no part here: files that say what their names promise, room, a mark.
 
 use async_trait::async_trait;
-use m87_authority::mark::{HighWaterMark, Mark, MarkError};
+use m87_authority::mark::{HighWaterMark, Kept, Mark, MarkError};
 use m87_authority::store::Disk;
 use m87_authority::world::{References, ReferencesUnavailable};
 use m87_core::dossier::{Dossier, Named, Pinned};
@@ -75,8 +75,16 @@ pub struct Unmarked;
 
 #[async_trait]
 impl HighWaterMark for Unmarked {
-    async fn read(&self, _: &str) -> Result<Option<Mark>, MarkError> {
-        Ok(None)
+    async fn read(&self, _: &str) -> Result<Kept, MarkError> {
+        Ok(Kept::Nothing)
+    }
+
+    async fn accept(&self, _: &str, _: &Mark) -> Result<(), MarkError> {
+        Ok(())
+    }
+
+    fn accepting(&self, _: &str) -> String {
+        "nothing".to_owned()
     }
 
     async fn write(&self, _: &str, _: &Mark) -> Result<(), MarkError> {
