@@ -1,0 +1,60 @@
+//! Receipts with any one byte changed, verified in this process: none passes.
+
+use crate::mutate::mutated;
+use crate::{fuzz, is_long, say};
+use m87_core::receipt::verify;
+use m87_core::sign::VerifyingKey;
+use m87_tests::Scene;
+use std::fs;
+use std::path::Path;
+
+struct Receipts {
+    key: VerifyingKey,
+    bundles: Vec<Vec<u8>>,
+}
+
+/// What `m87 run -f policy/` leaves.
+fn receipts() -> Receipts {
+    let scene = Scene::new();
+    let policy = Path::new(env!("CARGO_MANIFEST_DIR")).join("../policy");
+    let out = scene.out();
+    let ran = scene.output(&["run", "-f", policy.to_str().unwrap(), "--out", out.to_str().unwrap()]);
+    assert!(ran.status.success(), "{ran:?}");
+    let bundles: Vec<_> = scene.bundles().iter().map(|path| fs::read(path).unwrap()).collect();
+    assert!(bundles.len() >= 5, "{}", bundles.len());
+    let pem = fs::read_to_string(scene.public_key()).unwrap();
+    let key = VerifyingKey::from_pem(&pem).unwrap();
+    assert!(bundles.iter().all(|bundle| verify(bundle, Some(&key)).passed()));
+    Receipts { key, bundles }
+}
+
+#[test]
+fn any_one_changed_byte_fails() {
+    let Receipts { key, bundles } = receipts();
+    let mut tried = 0;
+    for (nth, bundle) in bundles.iter().enumerate() {
+        let step = if is_long() { 1 } else { bundle.len() / 40 + 1 };
+        for at in (nth % step..bundle.len()).step_by(step) {
+            for flip in [0x01, 0x20] {
+                let mut changed = bundle.clone();
+                changed[at] ^= flip;
+                assert!(!verify(&changed, Some(&key)).passed(), "bundle {nth}, byte {at}, {flip:#x}");
+                tried += 1;
+            }
+        }
+    }
+    say(&format!("receipts: {tried} changed bytes in {} bundles, each refused", bundles.len()));
+}
+
+#[test]
+fn mutated_receipts() {
+    let Receipts { key, bundles } = receipts();
+    fuzz("mutated_receipts", |random| {
+        let (bundle, other) = (random.clone().pick(&bundles).clone(), random.pick(&bundles).clone());
+        let changed = mutated(random, &bundle, &other);
+        // Two mutations may undo each other.
+        if !bundles.contains(&changed) {
+            assert!(!verify(&changed, Some(&key)).passed());
+        }
+    });
+}
