@@ -13,8 +13,10 @@ use std::time::Duration;
 pub struct Config {
     /// The operator's own namespace.
     pub namespace: String,
-    /// Who this process is among those that may lead: the pod's name.
-    pub identity: String,
+    /// The name of the pod that this process runs in.
+    pub pod_name: String,
+    /// That pod's uid. `None` outside of a pod, where nothing says that no other process of this name runs.
+    pub pod_uid: Option<String>,
     /// Where the store, the artifacts and the engine's journal are.
     pub data: PathBuf,
     /// The authority's own address (gRPC, TLS).
@@ -43,6 +45,8 @@ pub struct Config {
     pub max_open_runs: usize,
     /// How long a job stays with a worker without a sign of life.
     pub job_timeout: Duration,
+    /// How long a tool's pod may take to start, from the contract on.
+    pub start_limit: Duration,
     /// A real Zeebe that is used instead of the embedded engine: host:port.
     pub zeebe_address: Option<String>,
     /// What process ids and job types begin with there.
@@ -67,8 +71,10 @@ pub enum Lanes {
 pub struct Settings {
     /// See [`Config::namespace`].
     pub namespace: Option<String>,
-    /// See [`Config::identity`].
+    /// See [`Config::pod_name`].
     pub pod_name: Option<String>,
+    /// See [`Config::pod_uid`].
+    pub pod_uid: Option<String>,
     /// See [`Config::data`].
     pub data: Option<PathBuf>,
     /// See [`Config::authority_listen`].
@@ -103,6 +109,8 @@ pub struct Settings {
     pub max_open_runs: Option<usize>,
     /// See [`Config::job_timeout`], in seconds.
     pub job_timeout: Option<u64>,
+    /// See [`Config::start_limit`], in seconds.
+    pub start_seconds: Option<u64>,
     /// See [`Config::zeebe_address`].
     pub zeebe_address: Option<String>,
     /// See [`Config::zeebe_prefix`].
@@ -140,6 +148,7 @@ impl Settings {
         Self {
             namespace: self.namespace.or(below.namespace),
             pod_name: self.pod_name.or(below.pod_name),
+            pod_uid: self.pod_uid.or(below.pod_uid),
             data: self.data.or(below.data),
             authority_listen: self.authority_listen.or(below.authority_listen),
             gateway_listen: self.gateway_listen.or(below.gateway_listen),
@@ -157,6 +166,7 @@ impl Settings {
             tool_image: self.tool_image.or(below.tool_image),
             max_open_runs: self.max_open_runs.or(below.max_open_runs),
             job_timeout: self.job_timeout.or(below.job_timeout),
+            start_seconds: self.start_seconds.or(below.start_seconds),
             zeebe_address: self.zeebe_address.or(below.zeebe_address),
             zeebe_prefix: self.zeebe_prefix.or(below.zeebe_prefix),
             zeebe_secret: self.zeebe_secret.or(below.zeebe_secret),
@@ -171,7 +181,8 @@ impl Settings {
         let least = self.lanes_min.unwrap_or(1);
         Config {
             namespace,
-            identity: self.pod_name.unwrap_or_else(|| "m87-0".to_owned()),
+            pod_name: self.pod_name.unwrap_or_else(|| "m87-0".to_owned()),
+            pod_uid: self.pod_uid.filter(|uid| !uid.is_empty()),
             data: self.data.unwrap_or_else(|| PathBuf::from("/data")),
             authority_listen: self.authority_listen.unwrap_or_else(|| everywhere(8443)),
             gateway_listen: self.gateway_listen.unwrap_or_else(|| everywhere(26500)),
@@ -190,6 +201,7 @@ impl Settings {
             tool_image: self.tool_image,
             max_open_runs: self.max_open_runs.unwrap_or(256).max(1),
             job_timeout: Duration::from_secs(self.job_timeout.unwrap_or(30).max(1)),
+            start_limit: Duration::from_secs(self.start_seconds.unwrap_or(120).max(1)),
             zeebe_address: self.zeebe_address,
             zeebe_prefix: self.zeebe_prefix,
             zeebe_secret: self.zeebe_secret,

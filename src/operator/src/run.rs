@@ -136,7 +136,7 @@ async fn rest(shared: &Shared) {
 }
 
 async fn take_lease(shared: &Shared, stop: &CancellationToken) -> anyhow::Result<Option<Leadership>> {
-    let Config { namespace, identity, .. } = &*shared.config;
+    let Config { namespace, .. } = &*shared.config;
     let mark = ClusterMark::new(shared.client.clone(), namespace)?;
     let before = loop {
         match mark.exists().await {
@@ -150,8 +150,8 @@ async fn take_lease(shared: &Shared, stop: &CancellationToken) -> anyhow::Result
             }
         }
     };
-    let start = SystemEntropy.secret()?.chars().take(16).collect();
-    let identity = Identity { place: identity.clone(), start };
+    let start: String = SystemEntropy.secret()?.chars().take(16).collect();
+    let identity = Identity { place: place(&shared.config, &start), start };
     let keeper = Keeper::new(shared.client.clone(), namespace, identity, decide::Config::usual(before));
     let (health, mut standing) = (shared.health.clone(), keeper.standing());
     tokio::spawn(async move {
@@ -164,6 +164,13 @@ async fn take_lease(shared: &Shared, stop: &CancellationToken) -> anyhow::Result
         }
     });
     Ok(keeper.lead(stop).await)
+}
+
+/// Where at most one process of ours runs at one time: a pod, by name and uid, since a pod of the same name may be made while the
+/// one before still runs on a node that nobody hears. Outside of a pod nothing makes it so, and every start is a place of its own.
+fn place(config: &Config, start: &str) -> String {
+    let within = config.pod_uid.as_deref().unwrap_or(start);
+    format!("{}/{within}", config.pod_name)
 }
 
 /// Everything that only a leader does. Returns when it has to end.
@@ -194,4 +201,23 @@ async fn while_leading(shared: &Shared, leadership: &Leadership, stop: &Cancella
         engine.stop().await;
     }
     Ok(ended)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Settings;
+
+    fn place_of(uid: Option<&str>, start: &str) -> String {
+        let settings = Settings { pod_uid: uid.map(str::to_owned), ..Settings::default() };
+        place(&settings.resolve(), start)
+    }
+
+    #[test]
+    fn only_the_same_pod_is_the_same_place() {
+        assert_eq!(place_of(Some("a"), "1"), place_of(Some("a"), "2"));
+        assert_ne!(place_of(Some("a"), "1"), place_of(Some("b"), "1"), "a pod of the same name is another one");
+        assert_ne!(place_of(None, "1"), place_of(None, "2"), "nothing says that the process before is dead");
+        assert_ne!(place_of(Some(""), "1"), place_of(Some(""), "2"), "an empty uid is none");
+    }
 }

@@ -118,6 +118,10 @@ fn waits(conditions: Conditions, waiting: Waiting) -> GovernedRunStatus {
         Waiting::PolicySuspended => {
             ("PolicySuspended", "its policy is suspended; it is opened once that is taken back")
         }
+        Waiting::StoreRestored => (
+            "StoreRestored",
+            "the operator's store is older than its high-water mark: nothing is opened until somebody accepts it (see /readyz)",
+        ),
         Waiting::Capacity => {
             ("AtCapacity", "its namespace has as many open runs as it may; it is opened once one of them is over")
         }
@@ -263,7 +267,7 @@ fn already_done(conditions: Conditions, first: &Run, log_index: Option<u64>) -> 
 
 fn pinned(conditions: Conditions, dossier: &Dossier) -> Conditions {
     let at = dossier.opened_at;
-    let conditions = match (&dossier.policy, dossier.actor.attestation) {
+    match (&dossier.policy, dossier.actor.attestation) {
         (None, _) => conditions.say(at, POLICY_PINNED, false, "PolicyMissing", "there was no such policy"),
         (Some(_), Attestation::Unattested) => conditions.say(
             at,
@@ -276,8 +280,7 @@ fn pinned(conditions: Conditions, dossier: &Dossier) -> Conditions {
         (Some(_), Attestation::Admission | Attestation::OperatingSystem) => {
             conditions.say(at, POLICY_PINNED, true, "Pinned", "policy, baseline and the tool's entry are pinned by hash")
         }
-    };
-    conditions
+    }
 }
 
 fn started(conditions: Conditions, row: &Row, opened_at: Timestamp) -> Conditions {

@@ -18,6 +18,9 @@ pub(crate) struct OperatorArguments {
     /// The name of the pod that this runs in [default: m87-0].
     #[arg(long, value_name = "NAME", env = "M87_POD_NAME")]
     pod_name: Option<String>,
+    /// The uid of that pod, by which another pod of the same name is another one.
+    #[arg(long, value_name = "UID", env = "M87_POD_UID")]
+    pod_uid: Option<String>,
     /// Where the store, the artifacts and the engine's journal are kept [default: /data].
     #[arg(long, value_name = "DIR", env = "M87_DATA")]
     data: Option<PathBuf>,
@@ -69,6 +72,9 @@ pub(crate) struct OperatorArguments {
     /// How long a job stays with a worker without a sign of life [default: 30].
     #[arg(long, value_name = "SECONDS", env = "M87_JOB_TIMEOUT")]
     job_timeout: Option<u64>,
+    /// How long a tool's pod may take to start before its contract is taken back [default: 120].
+    #[arg(long, value_name = "SECONDS", env = "M87_START_SECONDS")]
+    start_seconds: Option<u64>,
     /// Use the Zeebe gateway at this host:port instead of the embedded engine.
     #[arg(long, value_name = "ADDR", env = "M87_ZEEBE_ADDRESS")]
     zeebe_address: Option<String>,
@@ -100,6 +106,7 @@ impl OperatorArguments {
         Settings {
             namespace: self.namespace,
             pod_name: self.pod_name,
+            pod_uid: self.pod_uid,
             data: self.data,
             authority_listen: self.authority_listen,
             gateway_listen: self.gateway_listen,
@@ -120,6 +127,7 @@ impl OperatorArguments {
             tool_image: self.tool_image,
             max_open_runs: self.max_open_runs,
             job_timeout: self.job_timeout,
+            start_seconds: self.start_seconds,
             zeebe_address: self.zeebe_address,
             zeebe_prefix: self.zeebe_prefix,
             zeebe_secret: self.zeebe_secret,

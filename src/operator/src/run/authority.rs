@@ -10,7 +10,7 @@ use crate::health::{Part, Standing};
 use crate::lanes;
 use crate::lease::Leadership;
 use crate::receipts;
-use crate::reconcile::run::RunSink;
+use crate::reconcile::run::{Memory, RunSink};
 use crate::world::callers::ClusterCallers;
 use crate::world::checkpoints::ClusterCheckpoints;
 use crate::world::keys::signing_key;
@@ -52,6 +52,7 @@ pub(super) struct Ground {
     tls: Arc<ClusterTls>,
     kinds: Kinds,
     cluster_uid: String,
+    history: Memory,
 }
 
 impl Ground {
@@ -63,7 +64,11 @@ impl Ground {
         let cluster_uid = cluster_uid(client).await?;
         let key = signing_key(client.clone(), namespace).await?;
         let tls = Arc::new(ClusterTls::open(client.clone(), namespace, SystemClock.now().at).await?);
-        let options = Options { lease: config.job_timeout, ..Options::new(tls.ca_pem(), "".into()) };
+        let options = Options {
+            lease: config.job_timeout,
+            start_limit: config.start_limit,
+            ..Options::new(tls.ca_pem(), "".into())
+        };
         let fresh_id = SystemEntropy.id(&["store"]);
         let store = SqliteStore::open(&config.data.join("store"), &fresh_id, &options.headroom).await?;
         let store_id = store.id().to_owned();
@@ -85,9 +90,16 @@ impl Ground {
         let authority = Authority::open(Arc::new(store), artifacts, world, key, options, &epoch).await?;
         let authority = Arc::new(authority);
         if authority.restored().is_some() && mark.is_accepted(&store_id).await? {
+            // Before it counts as accepted, so that an interruption between the two leaves it refusing.
+            mark.remember_acceptance(SystemClock.now().at).await?;
             authority.accept().await?;
             tracing::warn!("the restored store was accepted: its present runs are barred from contracts for ever");
         }
+        let history = match (authority.restored(), mark.accepted_at().await?) {
+            (Some(_), _) => Memory::Refusing,
+            (None, Some(at)) => Memory::Since(at),
+            (None, None) => Memory::Whole,
+        };
         shared.health.set(
             Part::Store,
             match authority.restored() {
@@ -95,7 +107,7 @@ impl Ground {
                 Some(why) => Standing::Degraded(why),
             },
         );
-        Ok(Self { engine: engine::open(shared).await?, authority, tls, kinds, cluster_uid })
+        Ok(Self { engine: engine::open(shared).await?, authority, tls, kinds, cluster_uid, history })
     }
 
     /// Starts everything that goes on from here. What comes back says why only a restart can help, should it come to that.
@@ -126,7 +138,7 @@ impl Ground {
             Lanes::Embedded => self.embedded_lanes(shared, engine_client)?,
             Lanes::Deployments => self.lane_deployments(shared, zeebe).await?,
         }
-        watching::start(shared, self.kinds, driver).await?;
+        watching::start(shared, self.kinds, driver, self.history).await?;
         let mut broken = broken;
         Ok(async move {
             // Held, so that it never looks as if nobody could break any more.

@@ -10,7 +10,7 @@ use crate::reconcile::index::{Index, View};
 use crate::reconcile::manifest::Manifests;
 use crate::reconcile::policy::Policies;
 use crate::reconcile::queue::Queue;
-use crate::reconcile::run::{self, OpenRuns, Runs};
+use crate::reconcile::run::{self, Memory, OpenRuns, Runs};
 use crate::reconcile::view::{ManifestView, PolicyView, RunView};
 use crate::reconcile::watch::{Heartbeat, Listener, Watch};
 use crate::reconcile::{Reconcilers, ReferencesSeen, RunsSeen, Work};
@@ -65,7 +65,7 @@ impl run::Admission for Admission {
 }
 
 /// Starts watches and reconcilers.
-pub(super) async fn start(shared: &Shared, kinds: Kinds, driver: Driver) -> anyhow::Result<()> {
+pub(super) async fn start(shared: &Shared, kinds: Kinds, driver: Driver, history: Memory) -> anyhow::Result<()> {
     let Shared { config, client, metrics, tasks, stop, .. } = shared;
     hold_places(&kinds.open, &driver).await?;
     let (events, recording) = events(client.clone(), &config.pod_name, metrics.clone());
@@ -80,6 +80,7 @@ pub(super) async fn start(shared: &Shared, kinds: Kinds, driver: Driver) -> anyh
             manifests: kinds.manifests.clone(),
             queue: kinds.queue.clone(),
             book: Arc::new(driver.clone()),
+            history,
             admission: admission.clone(),
             open: kinds.open.clone(),
             clock: clock.clone(),

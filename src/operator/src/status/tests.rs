@@ -85,6 +85,7 @@ fn a_run_that_goes_on_is_in_progress_in_every_state() {
     for waiting in [
         Waiting::Suspended,
         Waiting::PolicySuspended,
+        Waiting::StoreRestored,
         Waiting::Capacity,
         Waiting::References(std::time::Duration::ZERO),
     ] {

@@ -10,15 +10,19 @@ use super::labels;
 use super::names::{CHECKPOINTS, MARK};
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{ObjectMeta, PostParams};
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use m87_authority::entropy::{Entropy, NoEntropy, SystemEntropy};
 use m87_authority::mark::{HighWaterMark, Kept, Mark, MarkError};
+use m87_core::time::Timestamp;
 use std::collections::BTreeMap;
 use tokio::sync::Mutex;
 
 /// Put on the ConfigMap by a person, with a store's id: that store is accepted as it is.
 pub const ACCEPT: &str = "m87.dev/accept-store";
+
+/// Put on the ConfigMap when a store is accepted: since when what the store does not know of has not happened.
+pub const ACCEPTED_AT: &str = "m87.dev/store-accepted-at";
 
 const STORE: &str = "store";
 const CONTENT: &str = "mark";
@@ -41,7 +45,13 @@ pub struct ClusterMark {
 enum Known {
     NotRead,
     Absent,
-    Object(ConfigMap),
+    Object(Box<ConfigMap>),
+}
+
+impl Known {
+    fn of(object: Option<ConfigMap>) -> Self {
+        object.map_or(Self::Absent, |object| Self::Object(Box::new(object)))
+    }
 }
 
 impl ClusterMark {
@@ -65,6 +75,22 @@ impl ClusterMark {
         Ok(annotations.get(ACCEPT).is_some_and(|accepted| accepted == store_id))
     }
 
+    /// Since when what the store does not know of has not happened; `None` if that was always so.
+    pub async fn accepted_at(&self) -> Result<Option<Timestamp>, MarkError> {
+        let annotations = self.get().await?.and_then(|object| object.metadata.annotations).unwrap_or_default();
+        let Some(text) = annotations.get(ACCEPTED_AT) else { return Ok(None) };
+        let wrong = |error| self.error(format_args!("its annotation {ACCEPTED_AT} is {text:?}: {error}"));
+        Timestamp::parse(text).map(Some).map_err(wrong)
+    }
+
+    /// Notes that the store is accepted as of this instant.
+    pub async fn remember_acceptance(&self, at: Timestamp) -> Result<(), MarkError> {
+        let note = Patch::Merge(serde_json::json!({"metadata": {"annotations": {ACCEPTED_AT: at.to_string()}}}));
+        let parameters = PatchParams::default();
+        let noted = call("noting on it that a store is accepted", self.api.patch(MARK, &parameters, &note)).await;
+        noted.map(|_| ()).map_err(|error| self.error(error))
+    }
+
     async fn get(&self) -> Result<Option<ConfigMap>, MarkError> {
         found("reading it", self.api.get(MARK)).await.map_err(|error| self.error(error))
     }
@@ -86,7 +112,7 @@ impl ClusterMark {
     fn object(&self, known: &Known, store_id: &str, mark: &Mark) -> Result<ConfigMap, MarkError> {
         let content = serde_json::to_string(mark).map_err(|error| self.error(error))?;
         let mut object = match known {
-            Known::Object(object) => object.clone(),
+            Known::Object(object) => (**object).clone(),
             Known::NotRead | Known::Absent => ConfigMap {
                 metadata: ObjectMeta { name: Some(MARK.to_owned()), labels: Some(labels()), ..ObjectMeta::default() },
                 ..ConfigMap::default()
@@ -162,7 +188,7 @@ impl HighWaterMark for ClusterMark {
         let said = object.as_ref().map(|object| kept(object, store_id)).transpose();
         let said =
             said.map_err(|why| self.error(format_args!("it cannot be read ({why}); restore it from a backup")))?;
-        *known = object.map_or(Known::Absent, Known::Object);
+        *known = Known::of(object);
         if let Some(kept) = said.flatten() {
             return Ok(kept);
         }
@@ -171,7 +197,7 @@ impl HighWaterMark for ClusterMark {
             // An empty one, so that a person can write on it that the store is accepted.
             let mut empty = self.object(&Known::Absent, store_id, &Mark::default())?;
             empty.data = None;
-            *known = Known::Object(self.put(&Known::Absent, &empty).await.map_err(|error| self.error(error))?);
+            *known = Known::of(Some(self.put(&Known::Absent, &empty).await.map_err(|error| self.error(error))?));
         }
         Ok(Kept::Lost(trace))
     }
@@ -204,13 +230,13 @@ impl HighWaterMark for ClusterMark {
             let object = self.object(&known, store_id, mark)?;
             match self.put(&known, &object).await {
                 Ok(written) => {
-                    *known = Known::Object(written);
+                    *known = Known::of(Some(written));
                     return Ok(());
                 }
                 Err(CallError::Conflict(_) | CallError::NotFound(_)) => {
                     let now = self.get().await?;
                     self.judge(&known, now.as_ref())?;
-                    *known = now.map_or(Known::Absent, Known::Object);
+                    *known = Known::of(now);
                 }
                 Err(error @ (CallError::Forbidden(_) | CallError::Refused(_) | CallError::Unavailable(_))) => {
                     return Err(self.error(error));
@@ -227,12 +253,12 @@ impl HighWaterMark for ClusterMark {
             let (theirs, ours) = (theirs.epoch, mark.epoch);
             return Err(self.error(format_args!("an authority with epoch {theirs} leads, this one has {ours}")));
         }
-        let now = now.map_or(Known::Absent, Known::Object);
+        let now = Known::of(now);
         let mut object = self.object(&now, store_id, mark)?;
         if let Some(annotations) = &mut object.metadata.annotations {
             annotations.remove(ACCEPT);
         }
-        *known = Known::Object(self.put(&now, &object).await.map_err(|error| self.error(error))?);
+        *known = Known::of(Some(self.put(&now, &object).await.map_err(|error| self.error(error))?));
         Ok(())
     }
 

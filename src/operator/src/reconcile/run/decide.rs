@@ -23,6 +23,10 @@ pub struct Facts {
     pub policy_suspended: bool,
     /// How far the authority has it.
     pub stand: Stand,
+    /// Whether the authority would know of it, had anything been done for it.
+    pub history: History,
+    /// Whether its status says that it is over.
+    pub shown_over: bool,
     /// What it refers to.
     pub references: References,
     /// Whether the tenant may have one more open run.
@@ -56,6 +60,17 @@ pub enum Stand {
         /// When that one was sealed; `None` if it is not over.
         at: Option<Timestamp>,
     },
+}
+
+/// Whether what the authority does not know has not happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum History {
+    /// It has not.
+    Whole,
+    /// Its store is older than its high-water mark, and nobody has accepted that.
+    Refusing,
+    /// Such a store was accepted after the object was made: whatever became of it is lost.
+    Lost,
 }
 
 /// Whether the policy and the manifest of a run exist.
@@ -100,6 +115,8 @@ pub enum Decision {
 /// What is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waiting {
+    /// That somebody accepts the store, which is older than its high-water mark.
+    StoreRestored,
     /// That it is no longer suspended.
     Suspended,
     /// That its policy is no longer suspended.
@@ -125,6 +142,14 @@ pub fn decide(facts: &Facts) -> Decision {
 fn unopened(facts: &Facts) -> Decision {
     if facts.deleting {
         return Decision::Leave;
+    }
+    match facts.history {
+        History::Whole => {}
+        // Its end was sealed in the history that is lost. What is said of it stays, and is never done again.
+        History::Refusing | History::Lost if facts.shown_over => return Decision::Leave,
+        History::Refusing => return Decision::Wait(Waiting::StoreRestored),
+        History::Lost if facts.readable => return Decision::OpenEnded(Reason::OutcomeUnknown),
+        History::Lost => {}
     }
     if !facts.readable {
         return Decision::Refuse;
@@ -172,6 +197,8 @@ mod tests {
             suspend: false,
             policy_suspended: false,
             stand,
+            history: History::Whole,
+            shown_over: false,
             references: References::There,
             capacity: Capacity::Free,
             keep: None,
@@ -225,6 +252,27 @@ mod tests {
         for (stand, expected) in [(Stand::Unknown, Decision::Refuse), (Stand::Going, Decision::Leave)] {
             assert_eq!(decide(&Facts { readable: false, ..facts(stand) }), expected);
         }
+    }
+
+    #[test]
+    fn what_a_lost_history_may_have_done_is_never_done_again() {
+        use Decision::{Leave, OpenEnded, Wait};
+        let lost = |history, change: fn(&mut Facts)| {
+            let mut facts = Facts { history, ..facts(Stand::Unknown) };
+            change(&mut facts);
+            decide(&facts)
+        };
+        let (waits, unknown) = (Wait(Waiting::StoreRestored), OpenEnded(Reason::OutcomeUnknown));
+        for (history, expected) in [(History::Refusing, waits), (History::Lost, unknown)] {
+            assert_eq!(lost(history, |_| {}), expected);
+            assert_eq!(lost(history, |f| f.cancel = true), expected, "not HALT: there may have been an effect");
+            assert_eq!(lost(history, |f| f.suspend = true), expected);
+            assert_eq!(lost(history, |f| f.shown_over = true), Leave);
+            assert_eq!(lost(history, |f| f.deleting = true), Leave);
+        }
+        assert_eq!(lost(History::Lost, |f| f.readable = false), Decision::Refuse);
+        let going = Facts { history: History::Lost, cancel: true, ..facts(Stand::Going) };
+        assert_eq!(decide(&going), Decision::End(Reason::Cancelled), "the authority knows of it");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use crate::metrics::Metrics;
 use crate::status::{Said, Subject, UNUSABLE, status};
 use crate::world::call::CallError;
 use async_trait::async_trait;
-use decide::{Decision, Waiting, decide};
+use decide::{Decision, History, Waiting, decide};
 use kube::Client;
 use m87_api::status::to_value;
 use m87_api::{GovernedRunSpec, Spec};
@@ -48,6 +48,29 @@ pub trait Admission: Send + Sync {
     async fn vouches(&self, created: Timestamp) -> Result<Result<(), String>, CallError>;
 }
 
+/// How much of what happened the authority knows, since its store was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Memory {
+    /// All of it.
+    Whole,
+    /// The store is older than its high-water mark, and refuses.
+    Refusing,
+    /// Such a store was accepted then: what was asked for before may have been done, and nobody knows.
+    Since(Timestamp),
+}
+
+impl Memory {
+    /// What it means for an object that was made then.
+    fn of(self, created: Timestamp) -> History {
+        match self {
+            Self::Whole => History::Whole,
+            Self::Refusing => History::Refusing,
+            Self::Since(accepted) if created <= accepted => History::Lost,
+            Self::Since(_) => History::Whole,
+        }
+    }
+}
+
 /// Reconciles runs.
 pub struct Runs {
     /// The API server.
@@ -62,6 +85,8 @@ pub struct Runs {
     pub queue: Arc<Queue<Work>>,
     /// Runs as they are.
     pub book: Arc<dyn Book>,
+    /// How much the authority knows.
+    pub history: Memory,
     /// Who vouches for actors.
     pub admission: Arc<dyn Admission>,
     /// Who is on the way, by tenant.
@@ -155,6 +180,8 @@ impl Runs {
         let next = match waiting {
             // A change of the object, or of its policy, brings it back.
             Waiting::Suspended | Waiting::PolicySuspended => Next::Await,
+            // Accepting it is a restart.
+            Waiting::StoreRestored => Next::Await,
             Waiting::Capacity => {
                 self.open.wait(view.key());
                 Next::After(LOOK_FOR_ROOM)
@@ -219,6 +246,12 @@ impl Runs {
         if view.status.as_ref() == Some(&hash) {
             return Ok(());
         }
+        if view.shown_over && self.history.of(view.meta.created) != History::Whole {
+            tracing::warn!(
+                "its status says how it ended in the history that is lost; that stays, though the store has another end"
+            );
+            return Ok(());
+        }
         let written = put_status::<GovernedRunSpec>(&self.client, &self.metrics, &view.meta, &value).await?;
         if let Some(object) = written {
             self.index.apply(RunView::of(object));
@@ -239,5 +272,21 @@ impl Runs {
             }
             (Said::Run { .. } | Said::Waiting(_) | Said::AlreadyDone { .. }, _) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_accepted_store_knows_only_of_what_was_asked_for_since() {
+        let at = Timestamp::from_millis;
+        let accepted = Memory::Since(at(10));
+        assert_eq!(
+            (accepted.of(at(9)), accepted.of(at(10)), accepted.of(at(11))),
+            (History::Lost, History::Lost, History::Whole)
+        );
+        assert_eq!((Memory::Whole.of(at(0)), Memory::Refusing.of(at(99))), (History::Whole, History::Refusing));
     }
 }

@@ -1,7 +1,7 @@
 //! What is known of a run: the only step that reads.
 
 use super::Runs;
-use super::decide::{Capacity, Facts, References, Stand};
+use super::decide::{Capacity, Facts, History, References, Stand};
 use crate::objects::within;
 use crate::reconcile::Failure;
 use crate::reconcile::index::View;
@@ -68,6 +68,8 @@ impl Runs {
             suspend: asks(GovernedRunSpec::is_suspended),
             policy_suspended: policy.is_some_and(|policy| policy.is_suspended()),
             stand: Stand::Unknown,
+            history: self.history.of(view.meta.created),
+            shown_over: view.shown_over,
             references: References::There,
             capacity: Capacity::Free,
             keep: None,
@@ -102,8 +104,9 @@ impl Runs {
             facts.capacity = Capacity::Full;
         }
         // Nothing is asked for a run that will not be opened now.
+        let is_lost = facts.history == History::Lost;
         let is_held = facts.suspend || facts.policy_suspended || facts.capacity == Capacity::Full;
-        if is_held && !facts.cancel {
+        if facts.history == History::Refusing || (is_held && !facts.cancel && !is_lost) {
             return Ok((Record::None, None));
         }
         let Some(request) = self.request(view, spec).await? else { return Ok((Record::None, None)) };

@@ -9,7 +9,7 @@ use crate::reconcile::index::{Index, View};
 use crate::reconcile::manifest::Manifests;
 use crate::reconcile::policy::{Policies, Processes};
 use crate::reconcile::queue::Queue;
-use crate::reconcile::run::{Admission, OpenRuns, RunSink, Runs};
+use crate::reconcile::run::{Admission, Memory, OpenRuns, RunSink, Runs};
 use crate::reconcile::view::{ManifestView, PolicyView, RunView};
 use crate::reconcile::watch::{Heartbeat, Listener, Watch};
 use crate::reconcile::{Reconcilers, ReferencesSeen, RunsSeen, Work};
@@ -201,6 +201,7 @@ impl Rig {
                 manifests: manifests.clone(),
                 queue: queue.clone(),
                 book: book.clone(),
+                history: Memory::Whole,
                 admission: Arc::new(Everybody),
                 open: places,
                 clock: clock.clone(),
