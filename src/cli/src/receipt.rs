@@ -87,7 +87,7 @@ pub(crate) fn outputs(bundle: &Bundle) -> Vec<String> {
     let said = |who: &'static str, output: Option<&String>| {
         let lines =
             output.map(|output| output.lines().map(|line| format!("{who} said: {}", printable(line))).collect());
-        lines.unwrap_or_else(Vec::new)
+        lines.unwrap_or_default()
     };
     let mut lines = said("tool", tool.map(|report| &report.output));
     lines.extend(said("validation", validation.map(|report| &report.output)));

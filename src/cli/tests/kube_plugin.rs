@@ -212,7 +212,7 @@ async fn user(client: &Client, namespace: &str, name: &str, may: bool) -> String
         apply(Api::<RoleBinding>::namespaced(client.clone(), namespace), binding).await;
     }
     let asked = api.create_token_request(name, &PostParams::default(), &TokenRequest::default()).await.unwrap();
-    asked.status.unwrap().token
+    asked.status.unwrap().token.unwrap()
 }
 
 /// A kubeconfig for that token alone, beside the cluster's own.

@@ -51,7 +51,7 @@ pub fn fuzz(target: &str, mut case: impl FnMut(&mut Random)) {
         return case(&mut Random::new(seed));
     }
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let first = number("M87_FUZZ_FROM").unwrap_or_else(|| since.as_millis() as u64);
+    let first = number("M87_FUZZ_FROM").unwrap_or(since.as_millis() as u64);
     let (begun, budget) = (Instant::now(), budget());
     let mut seed = first;
     say(&format!("{target}: from seed {first}"));

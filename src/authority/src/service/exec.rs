@@ -83,7 +83,6 @@ pub(super) async fn redeem(
     }
     let authority = &service.authority;
     let (loaded, attempt) = own(service, who, &request.contract_id).await?;
-    let uid = loaded.run.dossier.run.uid.clone();
     let event = |now| {
         Event::Redeem(RedeemEvent {
             attempt,

@@ -81,11 +81,12 @@ impl SqliteStore {
 
     /// Lets the database grow to so many pages at most, as a full disk would.
     #[cfg(test)]
-    pub(super) async fn limit_pages(&self, pages: u32) {
+    pub(super) async fn limit_pages(&self, pages: u32) -> Result<(), StoreError> {
         let pragma = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
-        let mut change = self.writer.begin().await.unwrap();
-        sqlx::raw_sql(pragma).execute(&mut *change).await.unwrap();
-        change.commit().await.unwrap();
+        let mut change = self.writer.begin().await?;
+        sqlx::raw_sql(pragma).execute(&mut *change).await?;
+        change.commit().await?;
+        Ok(())
     }
 
     /// Begins a change of this epoch's leader.

@@ -154,7 +154,7 @@ async fn a_full_disk_is_said_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await;
     insert(&store, &run("a", "1"), "p").await.unwrap();
-    store.limit_pages(1).await;
+    store.limit_pages(1).await.unwrap();
     let error = loop {
         let before = store.unsealed().await.unwrap().len();
         let name = format!("run-{before}");
@@ -168,7 +168,7 @@ async fn a_full_disk_is_said_and_loses_nothing() {
     assert_eq!(store.log("uid-of-default", 0).await.unwrap().len(), runs, "a run without its entry");
     assert!(store.load("uid-of-a").await.unwrap().is_some());
     // Room again: everything goes on.
-    store.limit_pages(100_000).await;
+    store.limit_pages(100_000).await.unwrap();
     assert_eq!(insert(&store, &run("z", "z"), "p").await.unwrap(), Opened::New);
 }
 

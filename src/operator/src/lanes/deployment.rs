@@ -19,9 +19,13 @@ pub fn deployment(settings: &Settings, lane: Lane, replicas: u32) -> Value {
         "app.kubernetes.io/component": "lane",
         LANE_LABEL: lane.name(),
     });
-    let mut labels = selector.clone();
-    labels["app.kubernetes.io/part-of"] = json!("m87");
-    labels["app.kubernetes.io/managed-by"] = json!("m87");
+    let labels = json!({
+        "app.kubernetes.io/name": "m87",
+        "app.kubernetes.io/component": "lane",
+        "app.kubernetes.io/part-of": "m87",
+        "app.kubernetes.io/managed-by": "m87",
+        LANE_LABEL: lane.name(),
+    });
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -65,9 +69,16 @@ fn pod(settings: &Settings, lane: Lane) -> Value {
     });
     if !settings.pull_secrets.is_empty() {
         let secrets: Vec<Value> = settings.pull_secrets.iter().map(|name| json!({"name": name})).collect();
-        spec["imagePullSecrets"] = json!(secrets);
+        put(&mut spec, "imagePullSecrets", json!(secrets));
     }
     spec
+}
+
+/// Server-side apply owns what it is sent, so what is not set is not there at all.
+fn put(object: &mut Value, field: &str, value: Value) {
+    if let Some(object) = object.as_object_mut() {
+        object.insert(field.to_owned(), value);
+    }
 }
 
 fn container(settings: &Settings, lane: Lane) -> Value {
@@ -105,7 +116,7 @@ fn container(settings: &Settings, lane: Lane) -> Value {
         "volumeMounts": mounts,
     });
     if let Some(policy) = &settings.pull_policy {
-        container["imagePullPolicy"] = json!(policy);
+        put(&mut container, "imagePullPolicy", json!(policy));
     }
     container
 }

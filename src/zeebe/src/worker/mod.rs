@@ -76,7 +76,9 @@ pub struct WorkerOptions {
 
 /// Is told after each poll, by job type, whether the gateway gave an answer.
 #[derive(Clone)]
-pub struct Listener(Arc<dyn Fn(&str, Result<(), &Error>) + Send + Sync>);
+pub struct Listener(Arc<Heard>);
+
+type Heard = dyn Fn(&str, Result<(), &Error>) + Send + Sync;
 
 impl Listener {
     /// Calls this; it must not block.
