@@ -73,11 +73,11 @@ chart() {
   helm "$verb" m87 "$root/charts/m87" -n $home --set "image.repository=${M87_IMAGE%@*},image.digest=${M87_IMAGE#*@}" \
     --set "tools.image=$M87_TOOL_IMAGE" "$@"
 }
-crds() { helm install m87-crds "$root/charts/m87-crds" 2>&1; }
+crds() { helm install m87-crds "$root/charts/m87-crds" -n $home --create-namespace 2>&1; }
 
 # install [FLAG...]: both charts, waited for.
 install() {
-  crds > /dev/null && kubectl create namespace $home > /dev/null &&
+  crds > /dev/null &&
     chart install --wait --timeout 10m "$@" > "$work/install" || { kubectl -n $home get pods; diagnose; echo "m87 could not be installed" >&2; exit 1; }
 }
 # up NAME PORT [FLAG...]: a cluster with m87 in it. FLAGs are of `cluster up`; helm's go into $helm_flags, an array, before.
