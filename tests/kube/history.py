@@ -39,7 +39,7 @@ class History:
                 continue
             reference = event.get("objectRef", {})
             done = event.get("responseStatus", {}).get("code", 0) in (200, 201)
-            user = event["user"]["username"]
+            user = (event.get("impersonatedUser") or event["user"])["username"]
             body = event.get("requestObject") or {}
             if reference.get("resource") == "pods" and event["verb"] == "create" and not reference.get("subresource"):
                 name = reference.get("name") or body.get("metadata", {}).get("name", "")
