@@ -103,10 +103,10 @@ impl Runs {
         if !self.open.has_place(&key.namespace, view.uid()) {
             facts.capacity = Capacity::Full;
         }
-        // Nothing is asked for a run that will not be opened now.
+        // Nothing is asked for a run that will not be opened now; but of one that another has done before, more may be to be said.
         let is_lost = facts.history == History::Lost;
         let is_held = facts.suspend || facts.policy_suspended || facts.capacity == Capacity::Full;
-        if facts.history == History::Refusing || (is_held && !facts.cancel && !is_lost) {
+        if facts.history == History::Refusing || (is_held && !facts.cancel && !is_lost && !view.shown_over) {
             return Ok((Record::None, None));
         }
         let Some(request) = self.request(view, spec).await? else { return Ok((Record::None, None)) };

@@ -212,6 +212,15 @@ async fn an_object_made_again_under_its_name_mirrors_the_first_run() {
     let before = rig.api.writes();
     rig.pass(600).await;
     assert_eq!(rig.api.writes(), before);
+    // Whatever is asked of it now, it is over, and its status is of the object as it is.
+    let generation = rig.says("r", "/observedGeneration").as_i64().unwrap();
+    apply_run(&rig.api, "r", json!({"suspend": true}));
+    rig.pass(5).await;
+    apply_policy(&rig.api, json!({"suspend": true}));
+    apply_run(&rig.api, "r", json!({"suspend": false}));
+    rig.pass(5).await;
+    assert_eq!((rig.says("r", "/terminal"), rig.says("r", "/alreadyDone/uid")), (json!("COMPLETE"), json!(first)));
+    assert_eq!(rig.says("r", "/observedGeneration"), json!(generation + 2));
 }
 
 #[tokio::test(start_paused = true)]
