@@ -89,7 +89,7 @@ pub(crate) fn outputs(bundle: &Bundle) -> Vec<String> {
             output.map(|output| output.lines().map(|line| format!("{who} said: {}", printable(line))).collect());
         lines.unwrap_or_default()
     };
-    let mut lines = said("tool", tool.map(|report| &report.output));
+    let mut lines: Vec<String> = said("tool", tool.map(|report| &report.output));
     lines.extend(said("validation", validation.map(|report| &report.output)));
     lines
 }
