@@ -114,7 +114,7 @@ const REJECT_VERIFY: Ends = Ends::Always(Terminal::RejectVerify);
 const BY_DISPATCH: Ends = Ends::ByDispatch;
 
 reasons! {
-    /// The policy that the run names does not exist.
+    /// The policy that the run names does not exist, or cannot be read.
     PolicyMissing => HALT, Structural;
     /// The policy, the baseline or the tool's entry was changed between the snapshot and Validate.
     Drifted => HALT, Authority;
@@ -136,7 +136,7 @@ reasons! {
     ActorNotPermitted => HALT, Authority;
     /// The plan needs a person's yes and the policy did not give one in advance.
     ApprovalRequired => HALT, Authority;
-    /// The manifest that the run names does not exist.
+    /// The manifest that the run names does not exist, or cannot be read.
     ManifestMissing => REJECT_MANIFEST, Structural;
     /// The proposal names neither a tool nor a capability, or both.
     ToolNotNamed => REJECT_MANIFEST, Structural;

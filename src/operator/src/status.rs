@@ -125,9 +125,10 @@ fn waits(conditions: Conditions, waiting: Waiting) -> GovernedRunStatus {
         Waiting::Capacity => {
             ("AtCapacity", "its namespace has as many open runs as it may; it is opened once one of them is over")
         }
-        Waiting::References(_) => {
-            ("WaitingForReferences", "its policy or manifest does not exist yet; after 60 s it is refused")
-        }
+        Waiting::References(_) => (
+            "WaitingForReferences",
+            "its policy or manifest does not exist yet, or cannot be read; after 60 s it is refused",
+        ),
     };
     let conditions = conditions.going(reason, message);
     GovernedRunStatus {

@@ -14,7 +14,10 @@ use crate::tool::Reversibility;
 pub fn judge(case: &Case<'_>) -> Clauses {
     let clauses = Clauses::of(Gate::EvaluateConstraints);
     let Some(rules) = case.rules else {
-        let missing = no("the policy that the run names does not exist", "a policyRef to an existing GovernancePolicy");
+        let missing = no(
+            "the policy that the run names does not exist, or cannot be read",
+            "a policyRef to a GovernancePolicy that is there and ready",
+        );
         return clauses.require("the policy exists", Reason::PolicyMissing, missing);
     };
     let clauses = clauses

@@ -30,9 +30,10 @@ pub fn judge(case: &Case<'_>) -> Clauses {
 fn unresolved(case: &Case<'_>, why: Unresolved) -> Check {
     let name = case.proposal.tool.as_deref().or(case.proposal.capability.as_deref()).unwrap_or_default();
     match why {
-        Unresolved::NoManifest => {
-            no("the manifest that the run names does not exist", "a manifestRef to an existing ToolManifest")
-        }
+        Unresolved::NoManifest => no(
+            "the manifest that the run names does not exist, or cannot be read",
+            "a manifestRef to a ToolManifest that is there and ready",
+        ),
         Unresolved::NotNamed => no(
             "the proposal names neither a tool nor a capability, or both",
             "either proposal.tool or proposal.capability",
