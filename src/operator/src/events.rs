@@ -16,6 +16,19 @@ const WAITING: usize = 256;
 /// The API server takes no longer note, in bytes.
 const LONGEST_NOTE: usize = 1000;
 
+/// The object that an event is about.
+#[derive(Debug, Clone, Copy)]
+pub struct About<'a> {
+    /// Its kind, of m87's own.
+    pub kind: &'a str,
+    /// Its namespace.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its uid.
+    pub uid: &'a str,
+}
+
 /// Takes events; cheap to clone.
 #[derive(Clone)]
 pub struct Events {
@@ -41,6 +54,12 @@ pub fn events(client: Client, instance: &str, metrics: Arc<Metrics>) -> (Events,
 impl Events {
     /// A warning about an object.
     pub fn warn(&self, kind: &str, meta: &Meta, reason: &str, note: &str) {
+        let about = About { kind, namespace: &meta.key.namespace, name: &meta.key.name, uid: &meta.uid };
+        self.warn_about(about, reason, note);
+    }
+
+    /// A warning about an object of which no more is known.
+    pub fn warn_about(&self, about: About<'_>, reason: &str, note: &str) {
         let event = Event {
             type_: EventType::Warning,
             reason: reason.to_owned(),
@@ -50,10 +69,10 @@ impl Events {
         };
         let reference = ObjectReference {
             api_version: Some(API_VERSION.to_owned()),
-            kind: Some(kind.to_owned()),
-            namespace: Some(meta.key.namespace.clone()),
-            name: Some(meta.key.name.clone()),
-            uid: Some(meta.uid.clone()),
+            kind: Some(about.kind.to_owned()),
+            namespace: Some(about.namespace.to_owned()),
+            name: Some(about.name.to_owned()),
+            uid: Some(about.uid.to_owned()),
             ..ObjectReference::default()
         };
         if self.waiting.try_send((event, reference)).is_err() {

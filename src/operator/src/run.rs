@@ -9,6 +9,7 @@ mod start;
 mod watching;
 
 use crate::config::Config;
+use crate::events::{Events, events};
 use crate::health::{self, Health, Part, Standing};
 use crate::lease::{Keeper, Leadership, decide, decide::Identity};
 use crate::metrics::Metrics;
@@ -66,6 +67,7 @@ pub(crate) struct Shared {
     pub(crate) client: Client,
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) events: Events,
     pub(crate) tasks: TaskTracker,
     pub(crate) lane_runner: LaneRunner,
     /// Ends everything but the lease.
@@ -74,15 +76,19 @@ pub(crate) struct Shared {
 
 /// Runs an operator until `stop`, or until it has to end.
 pub async fn run(config: Config, lane_runner: LaneRunner, stop: CancellationToken) -> anyhow::Result<Ended> {
+    let (client, metrics) = (client().await?, Arc::default());
+    let (events, recording) = events(client.clone(), &config.pod_name, Arc::clone(&metrics));
     let shared = Shared {
         config: Arc::new(config),
-        client: client().await?,
+        client,
         health: Arc::default(),
-        metrics: Arc::default(),
+        metrics,
+        events,
         tasks: TaskTracker::new(),
         lane_runner,
         stop: CancellationToken::new(),
     };
+    shared.tasks.spawn(recording.run(shared.stop.clone()));
     serve_health(&shared).await?;
     lead(&shared, &stop).await
 }

@@ -28,6 +28,31 @@ pub fn death(pod: &Value) -> Option<&'static str> {
     (restarted || ended).then_some("exec has ended")
 }
 
+/// What keeps a pod from starting, in the cluster's own words; `None` if it has started, or if nobody said.
+pub fn hindrance(pod: &Value) -> Option<String> {
+    if pod.pointer("/status/phase").and_then(Value::as_str) != Some("Pending") {
+        return None;
+    }
+    let list = |name: &str| pod.get("status").and_then(|status| status.get(name)).and_then(Value::as_array);
+    let said = |of: &Value| {
+        let text = |field: &str| of.get(field).and_then(Value::as_str).unwrap_or_default();
+        readable(format!("{}: {}", text("reason"), text("message")).as_bytes())
+    };
+    let is = |of: &Value, field: &str, value: &str| of.get(field).and_then(Value::as_str) == Some(value);
+    let unplaced = list("conditions")
+        .into_iter()
+        .flatten()
+        .find(|condition| is(condition, "type", "PodScheduled") && is(condition, "status", "False"));
+    let waiting = ["initContainerStatuses", "containerStatuses"]
+        .into_iter()
+        .filter_map(list)
+        .flatten()
+        .filter_map(|status| status.pointer("/state/waiting"))
+        // These say that it goes on.
+        .find(|waiting| !is(waiting, "reason", "PodInitializing") && !is(waiting, "reason", "ContainerCreating"));
+    unplaced.or(waiting).map(said)
+}
+
 /// How a check ended; `None` while it runs, or if nobody can say: then it may be tried again.
 pub fn verdict(pod: &Value) -> Option<ValidationReport> {
     if let Some(check) = container(pod, "containerStatuses", CHECK).and_then(|check| check.pointer("/state/terminated"))
@@ -111,6 +136,22 @@ mod tests {
         for pod in dead {
             assert!(death(&pod).is_some(), "{pod}");
         }
+    }
+
+    #[test]
+    fn what_keeps_a_pod_from_starting_is_said_as_the_cluster_says_it() {
+        let unplaced = json!({"status": {"phase": "Pending", "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}]}});
+        assert_eq!(hindrance(&unplaced).as_deref(), Some("Unschedulable: 0/1 nodes are available"));
+        let statuses = |phase: &str, reason: &str| {
+            json!({"status": {"phase": phase, "conditions": [{"type": "PodScheduled", "status": "True"}],
+                "initContainerStatuses": [{"name": "exec", "state": {"running": {}}}],
+                "containerStatuses": [{"name": "tool", "state": {"waiting": {"reason": reason, "message": "no such image"}}}]}})
+        };
+        assert_eq!(hindrance(&statuses("Pending", "ErrImagePull")).as_deref(), Some("ErrImagePull: no such image"));
+        assert_eq!(hindrance(&statuses("Pending", "PodInitializing")), None);
+        assert_eq!(hindrance(&statuses("Running", "ErrImagePull")), None);
+        assert_eq!(hindrance(&json!({})), None);
     }
 
     fn checked(terminated: Value) -> Option<ValidationReport> {

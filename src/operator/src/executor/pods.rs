@@ -3,8 +3,9 @@
 
 use super::compare::{changed, fingerprint};
 use super::handle::PodHandle;
-use super::look::{death, verdict};
+use super::look::{death, hindrance, verdict};
 use super::pod::{BIRTH, PodSettings, pod};
+use crate::events::{About, Events};
 use crate::world::call::{CallError, call};
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Pod;
@@ -32,12 +33,17 @@ const GRACE: u32 = 1;
 /// Where a certificate authority that is replaced from time to time is found.
 pub type CurrentCa = Arc<dyn Fn() -> String + Send + Sync>;
 
+/// The kind whose attempts these are, and the reason of an Event about one that cannot start.
+const GOVERNED_RUN: &str = "GovernedRun";
+const NOT_STARTED: &str = "NotStarted";
+
 /// Starts attempts as pods in the tenant's namespace.
 #[derive(Clone)]
 pub struct PodExecutor {
     client: Client,
     settings: PodSettings,
     ca: CurrentCa,
+    events: Option<Events>,
 }
 
 /// What a handle holds.
@@ -53,7 +59,32 @@ struct Made {
 impl PodExecutor {
     /// An executor with these settings; `ca` answers with what signs the authority's certificate now.
     pub fn new(client: Client, settings: PodSettings, ca: CurrentCa) -> Self {
-        Self { client, settings, ca }
+        Self { client, settings, ca, events: None }
+    }
+
+    /// The same, which tells people by an Event why an attempt cannot start.
+    #[must_use]
+    pub fn telling(self, events: Events) -> Self {
+        Self { events: Some(events), ..self }
+    }
+
+    fn tell(&self, about: About<'_>, why: &str) {
+        if let Some(events) = &self.events {
+            events.warn_about(about, NOT_STARTED, why);
+        }
+    }
+
+    /// Says what kept a pod from starting, while it is still there to ask. Nothing depends on it.
+    async fn tell_hindrance(&self, made: &Made) {
+        if self.events.is_none() {
+            return;
+        }
+        let Ok(Some(live)) = self.live(made).await else { return };
+        let owner = |field: &str| live.pointer(&format!("/metadata/ownerReferences/0/{field}")).and_then(Value::as_str);
+        if let (Some(why), Some(name), Some(uid)) = (hindrance(&live), owner("name"), owner("uid")) {
+            let PodHandle { namespace, name: pod, .. } = &made.pod;
+            self.tell(About { kind: GOVERNED_RUN, namespace, name, uid }, &format!("pod {pod}: {why}"));
+        }
     }
 
     /// Read as it stands, so that no field is lost that this version does not know.
@@ -155,7 +186,10 @@ impl Executor for PodExecutor {
         let birth = SystemEntropy.secret().map_err(failed)?;
         let namespace = &order.namespace.name;
         let wanted = pod(order, &self.settings, &(self.ca)(), &birth).map_err(failed)?;
-        let created = self.create(&wanted, namespace, &birth).await?;
+        let created = self.create(&wanted, namespace, &birth).await.inspect_err(|error| {
+            let about = About { kind: GOVERNED_RUN, namespace, name: &order.run_name, uid: &order.run_uid };
+            self.tell(about, &error.to_string());
+        })?;
         let text = |pointer: &str| created.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let pod = PodHandle { namespace: namespace.clone(), name: text("/metadata/name"), uid: text("/metadata/uid") };
         let changes = changed(&wanted, &created);
@@ -198,7 +232,9 @@ impl Executor for PodExecutor {
     }
 
     async fn discard(&self, handle: &Handle) -> Result<(), ExecutorError> {
-        self.delete(&parse(handle)?.pod).await
+        let made = parse(handle)?;
+        self.tell_hindrance(&made).await;
+        self.delete(&made.pod).await
     }
 }
 

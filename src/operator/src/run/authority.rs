@@ -241,7 +241,7 @@ fn pods(shared: &Shared, tls: &Arc<ClusterTls>) -> anyhow::Result<PodExecutor> {
     }
     let tls = tls.clone();
     let ca: CurrentCa = Arc::new(move || tls.ca_pem());
-    Ok(PodExecutor::new(shared.client.clone(), settings, ca))
+    Ok(PodExecutor::new(shared.client.clone(), settings, ca).telling(shared.events.clone()))
 }
 
 fn image(config: &Config) -> anyhow::Result<String> {

@@ -2,7 +2,6 @@
 
 use super::Shared;
 use crate::admission::{Admission, Judgement};
-use crate::events::events;
 use crate::health::{Part, Standing};
 use crate::lanes::Reports;
 use crate::objects::everywhere;
@@ -66,10 +65,8 @@ impl run::Admission for Admission {
 
 /// Starts watches and reconcilers.
 pub(super) async fn start(shared: &Shared, kinds: Kinds, driver: Driver, history: Memory) -> anyhow::Result<()> {
-    let Shared { config, client, metrics, tasks, stop, .. } = shared;
+    let Shared { config, client, metrics, events, tasks, .. } = shared;
     hold_places(&kinds.open, &driver).await?;
-    let (events, recording) = events(client.clone(), &config.pod_name, metrics.clone());
-    tasks.spawn(recording.run(stop.clone()));
     let admission = Arc::new(Admission::new(client.clone(), &config.namespace, "m87")?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let reconcilers = Arc::new(Reconcilers {
@@ -95,7 +92,7 @@ pub(super) async fn start(shared: &Shared, kinds: Kinds, driver: Driver, history
             own_namespace: config.namespace.clone(),
             clock: clock.clone(),
             metrics: metrics.clone(),
-            events,
+            events: events.clone(),
         },
         manifests: Manifests {
             client: client.clone(),

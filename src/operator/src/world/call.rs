@@ -15,10 +15,8 @@ pub enum CallError {
     /// The object was changed since it was read, or is there already.
     #[error("{0}")]
     Conflict(String),
-    /// A right is missing; the message names it.
-    #[error(
-        "{0}; apply the Roles and RoleBindings of the chart, or for a tenant those that `m87 tenant NAMESPACE` prints"
-    )]
+    /// A right is missing, and the message names it; or it does not fit a quota or another rule of the namespace.
+    #[error("{0}")]
     Forbidden(String),
     /// A definite no.
     #[error("{0}")]
@@ -45,10 +43,20 @@ fn classify(what: &str, error: &kube::Error) -> CallError {
     match status.code {
         404 => CallError::NotFound(message),
         409 => CallError::Conflict(message),
-        403 => CallError::Forbidden(message),
+        403 => CallError::Forbidden(advise(message)),
         400 | 405 | 413 | 415 | 422 => CallError::Refused(message),
         code => CallError::Unavailable(format!("{message} ({code})")),
     }
+}
+
+/// Who lacks a right is told how to get it; that is how RBAC says it, and a quota does not.
+fn advise(message: String) -> String {
+    if !message.contains(" cannot ") {
+        return message;
+    }
+    format!(
+        "{message}; apply the Roles and RoleBindings of the chart, or for a tenant those that `m87 tenant NAMESPACE` prints"
+    )
 }
 
 /// An error and what caused it, on one line.
@@ -93,8 +101,9 @@ mod tests {
         for code in [401, 408, 429, 500, 502, 503, 504, 0] {
             assert!(matches!(answer(code), CallError::Unavailable(_)), "{code}");
         }
-        let forbidden = answer(403).to_string();
-        assert!(forbidden.starts_with("the lease: because; apply"), "{forbidden}");
+        assert_eq!(answer(403), CallError::Forbidden("the lease: because".to_owned()), "a quota is no right");
+        let forbidden = advise("the lease: User \"x\" cannot get resource \"leases\"".to_owned());
+        assert!(forbidden.contains("\"leases\"; apply the Roles"), "{forbidden}");
     }
 
     #[tokio::test(start_paused = true)]
