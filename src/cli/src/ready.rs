@@ -63,7 +63,8 @@ impl Place {
         let mut stream = TcpStream::connect_timeout(&address, ONE).with_context(|| self.authority.clone())?;
         stream.set_read_timeout(Some(ONE))?;
         stream.set_write_timeout(Some(ONE))?;
-        write!(stream, "GET {} HTTP/1.0\r\nHost: {}\r\n\r\n", self.path, self.authority)?;
+        // In one piece: a server may answer and hang up after the first one.
+        stream.write_all(format!("GET {} HTTP/1.0\r\nHost: {}\r\n\r\n", self.path, self.authority).as_bytes())?;
         let mut answer = Vec::new();
         stream.take(LONGEST).read_to_end(&mut answer)?;
         parse(&String::from_utf8_lossy(&answer)).with_context(|| format!("{} does not speak HTTP", self.authority))

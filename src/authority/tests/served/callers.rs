@@ -2,7 +2,6 @@
 
 use crate::scene::{Served, denial, job, redeem};
 use m87_authority::callers::LaneCredentials;
-use m87_authority::proto::Job;
 use m87_authority::store::{Headroom, SqliteStore};
 use m87_authority::{AuthorityClient, AuthorityError, Credentials, Denial, GrpcClient, Opened};
 use m87_core::lane::{JobType, Lane};
