@@ -185,7 +185,11 @@ impl Keeper {
                     lost.cancel();
                     return;
                 }
-                Decision::Wait(until) => self.pause(until, &release).await,
+                Decision::Wait(until) => {
+                    // Nothing is due: whatever a call said meanwhile, the lead was confirmed after it.
+                    self.say(Standing::Leading);
+                    self.pause(until, &release).await;
+                }
                 step @ (Decision::Look
                 | Decision::Create
                 | Decision::Acquire(_)
