@@ -93,13 +93,14 @@ impl Authority {
         match tend(contract, current, waited, self.options.start_limit, start) {
             Tend::Wait => Ok(()),
             Tend::TakeBack(cause) => {
-                self.apply_unless_changed(loaded, &Event::TakeBack(cause, now)).await?;
+                self.apply_unless_changed(loaded, &self.take_back(loaded, cause, now)).await?;
                 self.discard_void(loaded).await;
                 Ok(())
             }
             Tend::Begin(number) => {
                 let Some(id) = contract_id(&loaded.run.dossier, number) else {
-                    return self.apply_unless_changed(loaded, &Event::TakeBack(Refusal::GatesRefuse, now)).await;
+                    let event = self.take_back(loaded, Refusal::GatesRefuse, now);
+                    return self.apply_unless_changed(loaded, &event).await;
                 };
                 self.begin(loaded, AttemptKind::Tool, number, id).await?;
                 self.discard_void(loaded).await;

@@ -13,6 +13,7 @@ use crate::row::{Claim, Row, Run};
 use crate::step::{Step, step};
 use crate::store::{Change, Disk, Headroom, Loaded, Store, StoreError, With};
 use crate::world::{Checkpoints, Epoch, References, StatusSink, drifted};
+use m87_core::evidence::Refusal;
 use m87_core::lane::JobType;
 use m87_core::sign::SigningKey;
 use std::collections::{HashMap, HashSet};
@@ -337,6 +338,12 @@ impl Authority {
     pub(crate) fn may_be_lost(&self, loaded: &Loaded) -> bool {
         let came_with_copy = loaded.barred || self.copied.contains(&loaded.run.dossier.run.uid);
         came_with_copy && may_have_gone_on(&loaded.run)
+    }
+
+    /// A contract is taken back. Of one that came with a restored copy that says nothing about what had been done under it, so
+    /// the copy is the cause that counts.
+    pub(crate) fn take_back(&self, loaded: &Loaded, cause: Refusal, now: Now) -> Event {
+        Event::TakeBack(if self.may_be_lost(loaded) { Refusal::StoreRestored } else { cause }, now)
     }
 
     /// Whether there is room to seal what runs, and more. A disk that cannot be asked has none.

@@ -6,7 +6,7 @@ use m87_core::budget::{AutonomyBudget, Dimension, Limit};
 use m87_core::contract::{ValidationOrder, WorkOrder};
 use m87_core::decide::decide;
 use m87_core::dossier::{ClockSource, Dossier};
-use m87_core::evidence::{ContractRecord, Refusal};
+use m87_core::evidence::Refusal;
 use m87_core::gates::{evaluate_constraints, tool_in_manifest};
 use m87_core::json::{Document, compute_hash};
 use m87_core::plan::plan;
@@ -61,27 +61,15 @@ pub(crate) const fn standing(facts: Facts) -> Option<Refusal> {
     None
 }
 
-/// Whether a run that is not dispatched here may have been dispatched in a history that its store does not know: nothing that
-/// is written once stood in its way yet.
+/// Whether a run that is not dispatched here may have been dispatched in a history that its store does not know. Only what
+/// follows from the snapshot alone held it up there too: drift or a refusal may have been found since, in the copy.
 pub(crate) fn may_have_gone_on(run: &Run) -> bool {
     let Run { dossier, row } = run;
     let is_over = match &row.state {
         State::Open(_) | State::Claimed(_) | State::Contracted(..) => false,
         State::Dispatched(..) | State::Closing(_) | State::Sealed(..) => true,
     };
-    let refused = match &row.evidence.contract {
-        // A copy's own refusal says nothing of what had happened before.
-        Some(ContractRecord::Refused { cause: Refusal::StoreRestored, .. }) => false,
-        Some(ContractRecord::Refused { .. }) => true,
-        Some(ContractRecord::Issued { .. }) | None => false,
-    };
-    let held_up = row
-        .evidence
-        .validated
-        .as_ref()
-        .is_some_and(|validated| validated.drifted || !validated.constraints_ok || !validated.tool_in_manifest);
-    let passes = || evaluate_constraints(dossier).passed() && tool_in_manifest(dossier).passed();
-    !is_over && !refused && !held_up && passes()
+    !is_over && evaluate_constraints(dossier).passed() && tool_in_manifest(dossier).passed()
 }
 
 #[derive(Serialize)]
@@ -190,6 +178,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
     use super::*;
     use crate::row::Row;
+    use m87_core::evidence::ContractRecord;
     use m87_core::fixtures;
     use std::sync::Arc;
 
@@ -233,24 +222,18 @@ mod tests {
     }
 
     #[test]
-    fn only_what_nothing_had_stopped_may_have_gone_on() {
-        assert!(may_have_gone_on(&run()));
-        let mut unvalidated = run();
-        unvalidated.row.evidence.validated = None;
-        assert!(may_have_gone_on(&unvalidated));
-        let mut without_trace = run();
-        Arc::make_mut(&mut without_trace.dossier).proposal.reasoning_trace = None;
+    fn only_what_its_snapshot_holds_up_or_what_is_over_has_certainly_not_gone_on() {
         let mut drifted = run();
         drifted.row.evidence.validated.as_mut().unwrap().drifted = true;
         let mut refused = run();
         let at = m87_core::fixtures::at(1);
-        refused.row.evidence.contract = Some(ContractRecord::Refused { cause: Refusal::Suspended, at });
-        let mut copied = run();
-        copied.row.evidence.contract = Some(ContractRecord::Refused { cause: Refusal::StoreRestored, at });
-        assert!(may_have_gone_on(&copied));
-        for stopped in [without_trace, drifted, refused] {
-            assert!(!may_have_gone_on(&stopped));
+        refused.row.evidence.contract = Some(ContractRecord::Refused { cause: Refusal::NeverStarted, at });
+        for unsure in [run(), drifted, refused] {
+            assert!(may_have_gone_on(&unsure));
         }
+        let mut without_trace = run();
+        Arc::make_mut(&mut without_trace.dossier).proposal.reasoning_trace = None;
+        assert!(!may_have_gone_on(&without_trace));
     }
 
     #[test]

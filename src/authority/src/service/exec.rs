@@ -96,7 +96,7 @@ pub(super) async fn redeem(
         && contract.id == request.contract_id
         && let Some((cause, error)) = withheld(service, &loaded, attempt).await?
     {
-        authority.apply_to(&loaded, &Event::TakeBack(cause, authority.now())).await?;
+        authority.apply_to(&loaded, &authority.take_back(&loaded, cause, authority.now())).await?;
         return Err(error);
     }
     // Exactly the row that was judged: whatever came in between is judged anew by the next try.

@@ -20,6 +20,8 @@ struct Writer {
     connection: SqliteConnection,
     /// Whom to tell what became of the transaction that is open.
     open: Option<watch::Sender<Option<Outcome>>>,
+    /// A transaction was being begun by somebody who may have gone: whoever comes next undoes it.
+    beginning: bool,
     /// A change was begun and not finished: whoever comes next undoes it.
     unfinished: bool,
 }
@@ -41,7 +43,7 @@ pub(super) struct Grouped {
 impl Group {
     /// The writer on this connection.
     pub(super) fn new(connection: SqliteConnection) -> Self {
-        Self { writer: Arc::new(Mutex::new(Writer { connection, open: None, unfinished: false })) }
+        Self { writer: Arc::new(Mutex::new(Writer { connection, open: None, beginning: false, unfinished: false })) }
     }
 
     /// Begins a change, in the transaction that is open or in a new one.
@@ -51,7 +53,7 @@ impl Group {
         let outcome = match &writer.open {
             Some(open) => open.subscribe(),
             None => {
-                writer.connection.execute("BEGIN IMMEDIATE").await?;
+                writer.begin().await?;
                 let (open, outcome) = watch::channel(None);
                 writer.open = Some(open);
                 // A task of its own, since whoever waits may be gone before. It comes after those who wait now.
@@ -83,6 +85,17 @@ impl Group {
 }
 
 impl Writer {
+    /// Begins a transaction. Whoever asks for one may be gone before SQLite has answered; it has begun all the same.
+    async fn begin(&mut self) -> Result<(), StoreError> {
+        if std::mem::replace(&mut self.beginning, true) {
+            // Refused where there is nothing to undo, and then that is so.
+            let _ = self.connection.execute("ROLLBACK").await;
+        }
+        self.connection.execute("BEGIN IMMEDIATE").await?;
+        self.beginning = false;
+        Ok(())
+    }
+
     /// Undoes a change that was begun and not finished. Where there is nothing to undo any more, a full or failing disk has made
     /// SQLite undo the whole transaction.
     async fn undo_unfinished(&mut self) {

@@ -111,6 +111,16 @@ fn crashed() -> StoreError {
 }
 
 impl Disk {
+    /// Whether there is a run of that uid.
+    pub fn knows(&self, uid: &str) -> bool {
+        self.runs.contains_key(uid)
+    }
+
+    /// Runs that were dispatched.
+    pub fn dispatched(&self) -> impl Iterator<Item = &String> {
+        self.runs.iter().filter(|(_, loaded)| loaded.run.row.dispatched()).map(|(uid, _)| uid)
+    }
+
     /// Runs without a receipt.
     pub fn unsealed(&self) -> Vec<String> {
         let unsealed = |uid: &&String| self.runs[*uid].run.row.sealed().is_none();

@@ -226,7 +226,9 @@ impl Keeper {
     async fn write(&mut self, decision: &Decision, wake: &CancellationToken) {
         let holder = self.knowledge.identity().name();
         let (what, lease, replaced) = match decision {
-            Decision::Create => ("creating", taken(&self.config, &holder, self.config.transitions_when_created()), None),
+            Decision::Create => {
+                ("creating", taken(&self.config, &holder, self.config.transitions_when_created()), None)
+            }
             Decision::Acquire(record) => {
                 ("taking", taken(&self.config, &holder, record.transitions.saturating_add(1)), Some(record))
             }

@@ -131,7 +131,10 @@ fn artifact_and_usage_are_handed_over_open_and_reported() {
     assert_eq!(report.ended, Ended::Exited(0), "{}", report.output);
     assert_eq!(report.reported, Some(json!({"steps": 3})));
     let input = std::fs::read(pod.at("authority/artifact")).unwrap();
-    assert_eq!(serde_json::from_slice::<serde_json::Value>(&input).unwrap(), json!({"question": "secret-of-the-input"}));
+    assert_eq!(
+        serde_json::from_slice::<serde_json::Value>(&input).unwrap(),
+        json!({"question": "secret-of-the-input"})
+    );
     assert_eq!(report.artifact.unwrap().sha256, Some(sha256_hex(&input)));
     assert!(!pod.at("link/socket").exists());
 }
