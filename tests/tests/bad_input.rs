@@ -52,7 +52,12 @@ fn a_run_that_is_written_wrong_runs_nothing_and_names_its_field() {
     let cases: &[(&str, &str, &[&str])] = &[
         ("risk: low", "risk: low\n    rsik: low", &["run \"run-1\"", "spec.proposal.rsik", "is not a field"]),
         ("spec:\n", "spec:\n  autoApprove: true\n", &["spec.autoApprove", "is not a field"]),
-        ("spec:\n", "spec:\n  actor: {username: admin}\n", &["spec.actor", "is not a field"]),
+        ("spec:\n", "spec:\n  actor: {username: admin}\n", &["spec.actor", "is not written by hand"]),
+        (
+            "reasoningTrace: The line must be there.",
+            "reasoningTrace: null",
+            &["spec.proposal.reasoningTrace", "is null"],
+        ),
         ("spec:\n", "spec:\n  __proto__: {x: 1}\n", &["spec.__proto__", "is not a field"]),
         ("{name: run-1}\nspec", "{name: run-1, anotations: {}}\nspec", &["metadata.anotations", "annotations"]),
         ("risk: low", "risk: 3", &["spec.proposal.risk", "is the number 3"]),
@@ -430,7 +435,6 @@ fn absent_and_blank_fields_of_a_proposal_are_judged() {
     let cases = [
         ("no-trace", "    reasoningTrace: The line must be there.\n", "", "HALT", "ReasoningMissing"),
         ("blank-trace", "The line must be there.", "' \u{a0}\u{2003}\u{200b}'", "HALT", "ReasoningMissing"),
-        ("null-trace", "The line must be there.", "null", "HALT", "ReasoningMissing"),
         ("unknown-risk", "risk: low", "risk: lowish", "HALT", "RiskUnknown"),
         ("capital-risk", "risk: low", "risk: LOW", "HALT", "RiskUnknown"),
         ("high-risk", "risk: low", "risk: critical", "HALT", "RiskNotAllowed"),
