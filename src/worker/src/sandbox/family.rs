@@ -63,8 +63,9 @@ pub fn end_all(patience: Duration) -> Result<(), Survivors> {
 
 /// A group lies within one session, and a descendant in another session than ours can only be with its own kind there.
 fn kill_groups(members: &[Stat]) {
-    let own = rustix::process::getpgrp().as_raw_nonzero().get();
-    let groups: HashSet<i32> = members.iter().map(|member| member.group).filter(|group| *group != own).collect();
+    // Not by `getpgrp`: in a container the group may lie outside, and is then 0, which rustix takes for impossible.
+    let Some(own) = Stat::of(rustix::process::getpid().as_raw_nonzero().get()) else { return };
+    let groups: HashSet<i32> = members.iter().map(|member| member.group).filter(|group| *group != own.group).collect();
     for group in groups.into_iter().filter_map(Pid::from_raw) {
         let _ = rustix::process::kill_process_group(group, Signal::KILL);
     }
