@@ -1,5 +1,7 @@
 //! What `/metrics` shows. Labels are names of closed sets, so that the number of series does not grow with what people make.
 
+use crate::lanes::Report;
+use m87_core::lane::Lane;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -34,6 +36,9 @@ pub struct Metrics {
     objects: Family<Names<1>, Gauge>,
     heartbeat: Family<Names<1>, Gauge>,
     leader: Gauge,
+    lane_wanted: Family<Names<1>, Gauge>,
+    lane_ready: Family<Names<1>, Gauge>,
+    lane_waiting: Family<Names<1>, Gauge>,
 }
 
 impl Default for Metrics {
@@ -55,6 +60,9 @@ impl Default for Metrics {
             objects: Family::default(),
             heartbeat: Family::default(),
             leader: Gauge::default(),
+            lane_wanted: Family::default(),
+            lane_ready: Family::default(),
+            lane_waiting: Family::default(),
         };
         registry.register("runs_opened", "Runs that were opened", metrics.opened.clone());
         registry.register("runs_sealed", "Runs that got their receipt, by terminal and reason", metrics.sealed.clone());
@@ -68,6 +76,9 @@ impl Default for Metrics {
         registry.register("objects", "Objects that are known now", metrics.objects.clone());
         registry.register("watch_age_seconds", "Since the last sign of life of a watch", metrics.heartbeat.clone());
         registry.register("leader", "1 while this process leads", metrics.leader.clone());
+        registry.register("lane_pods_wanted", "Pods that a lane should have", metrics.lane_wanted.clone());
+        registry.register("lane_pods_ready", "Pods of a lane that do jobs", metrics.lane_ready.clone());
+        registry.register("lane_jobs_waiting", "Jobs that wait for a lane", metrics.lane_waiting.clone());
         Self { registry: Mutex::new(registry), ..metrics }
     }
 }
@@ -121,6 +132,17 @@ impl Metrics {
         self.leader.set(i64::from(leads));
     }
 
+    /// How a lane is.
+    pub fn lane(&self, lane: Lane, report: &Report) {
+        let label = [("lane", lane.name())];
+        self.lane_wanted.get_or_create(&label).set(i64::from(report.wanted));
+        self.lane_ready.get_or_create(&label).set(i64::from(report.ready));
+        // A real Zeebe does not say what waits: no figure, rather than a zero that is none.
+        if let Some(waiting) = report.waiting {
+            self.lane_waiting.get_or_create(&label).set(i64::try_from(waiting).unwrap_or(i64::MAX));
+        }
+    }
+
     /// More figures, of another part of the program.
     pub fn with(&self, register: impl FnOnce(&mut Registry)) {
         register(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
@@ -136,9 +158,12 @@ impl Metrics {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use m87_core::reason::Reason;
+    use std::collections::BTreeSet;
+    use std::path::Path;
 
     #[test]
     fn the_number_of_series_does_not_grow_with_runs() {
@@ -169,5 +194,65 @@ mod tests {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
         assert!(text.contains("m87_build_info{version="), "{text}");
+    }
+
+    #[test]
+    fn a_lane_has_its_figures_and_no_backlog_where_nobody_knows_it() {
+        let metrics = Metrics::default();
+        metrics.lane(Lane::Runner, &Report { wanted: 3, ready: 2, waiting: Some(7), error: None });
+        metrics.lane(Lane::Memory, &Report { wanted: 1, ready: 1, waiting: None, error: None });
+        let text = metrics.text();
+        for line in [
+            r#"m87_lane_pods_wanted{lane="runner"} 3"#,
+            r#"m87_lane_pods_ready{lane="runner"} 2"#,
+            r#"m87_lane_jobs_waiting{lane="runner"} 7"#,
+            r#"m87_lane_pods_ready{lane="memory"} 1"#,
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains(r#"m87_lane_jobs_waiting{lane="memory"}"#), "{text}");
+    }
+
+    /// What a query can name: counters end in `_total`, the info in `_info`. What nothing was said of yet is not in the text.
+    fn exported() -> BTreeSet<String> {
+        let metrics = Metrics::default();
+        metrics.opened();
+        metrics.sealed("COMPLETE", "None", 0.2);
+        metrics.wrote("GovernedRun", "status");
+        metrics.failed("GovernedRun");
+        metrics.unreadable("GovernedRun");
+        metrics.event("recorded");
+        metrics.load(0, 0);
+        metrics.watch("GovernedRun", 0, 0);
+        metrics.leads(true);
+        metrics.lane(Lane::Runner, &Report { waiting: Some(0), ..Report::default() });
+        let text = metrics.text();
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
+        let name = |(name, kind): (&str, &str)| match kind {
+            "counter" => format!("{name}_total"),
+            "info" => format!("{name}_info"),
+            _ => name.to_owned(),
+        };
+        types.map(name).collect()
+    }
+
+    /// Every word of a file of this repository that begins with `m87_`.
+    fn named_in(file: &str) -> BTreeSet<String> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
+        let text = std::fs::read_to_string(path).unwrap();
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        words.filter(|word| word.starts_with("m87_")).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn an_alert_names_only_what_is_exported() {
+        let (named, exported) = (named_in("charts/m87/templates/monitoring.yaml"), exported());
+        assert!(!named.is_empty());
+        assert_eq!(named.difference(&exported).collect::<Vec<_>>(), Vec::<&String>::new(), "of {exported:?}");
+    }
+
+    #[test]
+    fn the_documented_metrics_are_those_that_are_exported() {
+        assert_eq!(named_in("docs/operator.md"), exported());
     }
 }

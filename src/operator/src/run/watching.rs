@@ -230,11 +230,14 @@ fn of_admission(judged: Result<Judgement, CallError>, installed_once: bool) -> S
     }
 }
 
-/// Says in readiness whether the lanes have pods. Runs wait for them safely.
+/// Says in readiness and figures whether the lanes have pods. Runs wait for them safely.
 pub(super) async fn lanes(shared: Shared, mut reports: watch::Receiver<Reports>) {
     loop {
         let reports_now = reports.borrow_and_update().clone();
         shared.health.set(Part::Lanes, of_lanes(&reports_now));
+        for (lane, report) in &reports_now {
+            shared.metrics.lane(*lane, report);
+        }
         let changed = shared.stop.run_until_cancelled(reports.changed()).await;
         if !matches!(changed, Some(Ok(()))) {
             return;
