@@ -155,7 +155,8 @@ def terminal_iff_receipt(history):
 def status_is_a_projection(history):
     for uid, item in history.objects.items():
         status, name = item.get("status", {}), item["metadata"]["name"]
-        row = history.runs.get(uid)
+        # One that was done before shows the run that did it, and has no row of its own.
+        row = history.runs.get((status.get("alreadyDone") or {}).get("uid", uid))
         if row is None:
             if name not in history.forgotten:
                 yield f"{name}: the store does not know it"
