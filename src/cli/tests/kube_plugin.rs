@@ -1,5 +1,5 @@
-//! `kubectl m87` against a real API server, with the receipts server behind its service proxy. Run with a cluster's KUBECONFIG:
-//! `cargo test -p m87 --test kube_plugin -- --ignored`.
+//! `kubectl m87` against a real API server with m87's definitions, with the receipts server behind its service proxy:
+//! tests/kube/api-server runs it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod common;
@@ -7,10 +7,8 @@ mod common;
 use async_trait::async_trait;
 use common::Place;
 use k8s_openapi::api::authentication::v1::TokenRequest;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Service, ServiceAccount};
-use k8s_openapi::api::discovery::v1::EndpointSlice;
+use k8s_openapi::api::core::v1::{ConfigMap, Endpoints, Namespace, Pod, Service, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, Role, RoleBinding};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use kube::{Api, Client, ResourceExt};
 use m87_authority::artifacts::Artifacts;
@@ -129,30 +127,6 @@ fn runs(client: &Client, namespace: &str) -> Api<DynamicObject> {
     Api::namespaced_with(client.clone(), namespace, &kind)
 }
 
-/// A kind of that name, if the cluster has none yet.
-async fn with_kind(client: &Client) {
-    let api = Api::<CustomResourceDefinition>::all(client.clone());
-    if api.get_opt("governedruns.m87.dev").await.unwrap().is_some() {
-        return;
-    }
-    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let schema = json!({"type": "object", "properties": {"spec": any, "status": any}});
-    let object = json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "governedruns.m87.dev"},
-        "spec": {
-            "group": "m87.dev", "scope": "Namespaced",
-            "names": {"kind": "GovernedRun", "plural": "governedruns", "singular": "governedrun", "shortNames": ["grun"]},
-            "versions": [{"name": "v1alpha1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
-                          "subresources": {"status": {}}}],
-        },
-    });
-    apply(api, object).await;
-    while runs(client, "default").list(&Default::default()).await.is_err() {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-}
-
 /// The cluster's address for this machine: its proxy does not forward to loopback.
 fn own_address() -> String {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
@@ -160,7 +134,8 @@ fn own_address() -> String {
     socket.local_addr().unwrap().ip().to_string()
 }
 
-/// Service `m87` in its namespace, behind which this process serves.
+/// Service `m87` in its namespace, behind which this process serves. The API server forwards to the addresses of pods only, so there
+/// is one that no node runs.
 async fn expose(client: &Client, port: u16) {
     let system = "m87-system";
     apply(
@@ -173,13 +148,25 @@ async fn expose(client: &Client, port: u16) {
         "spec": {"ports": [{"name": "receipts", "port": 8444, "targetPort": port}]},
     });
     apply(Api::<Service>::namespaced(client.clone(), system), service).await;
-    let slice = json!({
-        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
-        "metadata": {"name": "m87-test", "labels": {"kubernetes.io/service-name": "m87"}},
-        "endpoints": [{"addresses": [own_address()], "conditions": {"ready": true}}],
-        "ports": [{"name": "receipts", "port": port, "protocol": "TCP"}],
+    let accounts = Api::<ServiceAccount>::namespaced(client.clone(), system);
+    while accounts.get_opt("default").await.unwrap().is_none() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "m87-0"},
+        "spec": {"schedulingGates": [{"name": "m87.dev/test"}], "containers": [{"name": "m87", "image": "none"}]},
     });
-    apply(Api::<EndpointSlice>::namespaced(client.clone(), system), slice).await;
+    let pods = Api::<Pod>::namespaced(client.clone(), system);
+    apply(pods.clone(), pod).await;
+    let status = json!({"status": {"podIP": own_address(), "podIPs": [{"ip": own_address()}]}});
+    pods.patch_status("m87-0", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    let target = json!({"kind": "Pod", "namespace": system, "name": "m87-0"});
+    let endpoints = json!({
+        "apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "m87"},
+        "subsets": [{"addresses": [{"ip": own_address(), "targetRef": target}],
+                     "ports": [{"name": "receipts", "port": port, "protocol": "TCP"}]}],
+    });
+    apply(Api::<Endpoints>::namespaced(client.clone(), system), endpoints).await;
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "m87-receipts"},
         "rules": [{"apiGroups": [""], "resources": ["services/proxy"],
@@ -189,7 +176,8 @@ async fn expose(client: &Client, port: u16) {
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "m87-receipts-test"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "m87-receipts"},
-        "subjects": [{"kind": "Group", "name": "system:serviceaccounts", "apiGroup": "rbac.authorization.k8s.io"}],
+        "subjects": [{"kind": "Group", "name": "system:serviceaccounts", "apiGroup": "rbac.authorization.k8s.io"},
+                     {"kind": "User", "name": "system:anonymous", "apiGroup": "rbac.authorization.k8s.io"}],
     });
     apply(Api::<RoleBinding>::namespaced(client.clone(), system), binding).await;
 }
@@ -215,13 +203,13 @@ async fn user(client: &Client, namespace: &str, name: &str, may: bool) -> String
     asked.status.unwrap().token.unwrap()
 }
 
-/// A kubeconfig for that token alone, beside the cluster's own.
-fn kubeconfig_of(place: &Place, name: &str, token: &str) -> String {
+/// A kubeconfig with those credentials alone, beside the cluster's own.
+fn kubeconfig_of(place: &Place, name: &str, credentials: Value) -> String {
     let own: Value = serde_yaml::from_slice(&std::fs::read(std::env::var_os("KUBECONFIG").unwrap()).unwrap()).unwrap();
     let config = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "c", "clusters": own["clusters"],
         "contexts": [{"name": "c", "context": {"cluster": own["clusters"][0]["name"], "user": "u"}}],
-        "users": [{"name": "u", "user": {"token": token}}],
+        "users": [{"name": "u", "user": credentials}],
     });
     place.write(name, config.to_string()).display().to_string()
 }
@@ -231,7 +219,6 @@ fn kubeconfig_of(place: &Place, name: &str, token: &str) -> String {
 async fn receipts_leave_the_cluster_by_the_callers_own_rights_and_verify_outside() {
     let place = Place::new();
     let client = Client::try_default().await.unwrap();
-    with_kind(&client).await;
     let namespace = format!("plugin-{}", std::process::id());
     let made = apply(
         Api::<Namespace>::all(client.clone()),
@@ -278,7 +265,8 @@ async fn receipts_leave_the_cluster_by_the_callers_own_rights_and_verify_outside
     let config = server_config(&identity.certificate_pem, &identity.key_pem).unwrap();
     let (_keep, tls) = watch::channel(Arc::new(config));
     let listener = tokio::net::TcpListener::bind("0.0.0.0:0").await.unwrap();
-    expose(&client, listener.local_addr().unwrap().port()).await;
+    let port = listener.local_addr().unwrap().port();
+    expose(&client, port).await;
     let pem = authority.verifying_key().to_pem().unwrap();
     let shown = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m87-ca"},
                        "data": {"signing.pub.pem": pem}});
@@ -287,11 +275,12 @@ async fn receipts_leave_the_cluster_by_the_callers_own_rights_and_verify_outside
         Receipts { authority, cluster: Arc::new(ApiServer::new(client.clone())), cluster_uid: "cluster".to_owned() };
     let serving = tokio::spawn(serve(listener, tls, router(Arc::new(receipts)), stop.clone()));
 
-    // People: one who may see runs, one who may not, and the administrator, whose certificate is no token.
+    // People: one who may see runs, one who may not, one whom the API server lets through without a token, and the administrator.
     let viewer = user(&client, &namespace, "viewer", true).await;
     let stranger = user(&client, &namespace, "stranger", false).await;
-    let viewers = kubeconfig_of(&place, "viewer.json", &viewer);
-    let strangers = kubeconfig_of(&place, "stranger.json", &stranger);
+    let viewers = kubeconfig_of(&place, "viewer.json", json!({"token": viewer}));
+    let strangers = kubeconfig_of(&place, "stranger.json", json!({"token": stranger}));
+    let tokenless = kubeconfig_of(&place, "tokenless.json", json!({}));
     place.write("key.pem", pem);
     let plugin = |kubeconfig: Option<&str>, arguments: &[&str]| {
         let mut all = vec!["kube"];
@@ -337,8 +326,8 @@ async fn receipts_leave_the_cluster_by_the_callers_own_rights_and_verify_outside
 
     let done = plugin(Some(&strangers), &["receipt", "export", "refund-7"]);
     assert!(done.code == 1 && done.err.contains("may not get governedruns"), "{done:?}");
-    let done = plugin(None, &["receipt", "export", "refund-7"]);
-    assert!(done.code == 1 && done.err.contains("kubectl create token"), "{done:?}");
+    let done = plugin(Some(&tokenless), &["receipt", "export", "refund-7"]);
+    assert!(done.code == 1 && done.err.contains("no token in the header"), "{done:?}");
     let done = plugin(None, &["receipt", "export", "refund-7", "--token", "nonsense"]);
     assert!(done.code == 1 && done.err.contains("not one that the API server knows"), "{done:?}");
     let done = ask(&["explain", "nobody"]);
@@ -357,16 +346,11 @@ async fn receipts_leave_the_cluster_by_the_callers_own_rights_and_verify_outside
     apply(policies, documents[1].clone()).await;
 
     // Nothing that a client does with the socket stops it from serving.
-    let address = format!("{}:{}", own_address(), serving_port(&client).await);
+    let address = format!("{}:{port}", own_address());
     let _silent = tokio::net::TcpStream::connect(&address).await.unwrap();
     assert_eq!(ask(&["receipt", "export", "refund-7"]).code, 0);
     stop.cancel();
     tokio::time::timeout(Duration::from_secs(15), serving).await.unwrap().unwrap();
     Api::<Namespace>::all(client.clone()).delete(&namespace, &Default::default()).await.unwrap();
     Api::<Namespace>::all(client).delete("m87-system", &Default::default()).await.unwrap();
-}
-
-async fn serving_port(client: &Client) -> i32 {
-    let slice = Api::<EndpointSlice>::namespaced(client.clone(), "m87-system").get("m87-test").await.unwrap();
-    slice.ports.unwrap()[0].port.unwrap()
 }
