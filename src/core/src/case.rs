@@ -9,7 +9,7 @@ use crate::policy::{self, Effective, PolicySpec};
 use crate::proposal::Proposal;
 use crate::resolve::{self, MAX_INPUT, Tool, Tools, Unresolved};
 use crate::risk::Risk;
-use crate::target::{GlobError, Globs, Of};
+use crate::target::{self, GlobError, Globs, Of, TargetError};
 use crate::tool::{CommandLimits, Run};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -80,8 +80,12 @@ pub struct Case<'a> {
     pub risk: Result<Risk, RiskUnknown<'a>>,
     /// The input's size in bytes, or why it has none.
     pub input_size: Result<usize, String>,
+    /// Whether the proposal's target is written as targets are; `None` if it has none.
+    pub named_written: Option<Result<(), TargetError>>,
     /// What the tool would touch; `None` without a tool, or without a string in the input where it should stand.
     pub target: Option<Cow<'a, str>>,
+    /// Whether that is written as targets are.
+    pub target_written: bool,
 }
 
 /// Why the risk is not known.
@@ -115,6 +119,14 @@ impl<'a> Case<'a> {
     ) -> Self {
         let tool = tools.ok_or(Unresolved::NoManifest).and_then(|tools| tools.resolve(proposal));
         let input = proposal.input.as_ref().unwrap_or(&Value::Null);
+        let named = proposal.target.as_deref();
+        let named_written = named.map(target::validate);
+        let target = tool.ok().and_then(|tool| resolve::effective_target(&tool.entry.target_from, input));
+        let target_written = match target.as_deref() {
+            Some(target) if Some(target) == named => named_written == Some(Ok(())),
+            Some(target) => target::validate(target).is_ok(),
+            None => false,
+        };
         Self {
             proposal,
             actor,
@@ -122,7 +134,9 @@ impl<'a> Case<'a> {
             rules,
             risk: risk(proposal.risk.as_deref(), tool.ok().map(|tool| tool.entry.risk_class)),
             input_size: resolve::input_size(input).map_err(|error| error.to_string()),
-            target: tool.ok().and_then(|tool| resolve::effective_target(&tool.entry.target_from, input)),
+            named_written,
+            target,
+            target_written,
             tool,
         }
     }

@@ -7,13 +7,18 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// A plain multiplicative hash. What is hashed into a map here was written by those who make the rules, so nobody else can
 /// make it slow.
 #[derive(Clone, Default)]
-struct Plain(u64);
+pub(crate) struct Plain(u64);
+
+/// Makes [`Plain`] hashes.
+pub(crate) type Plainly = BuildHasherDefault<Plain>;
 
 impl Hasher for Plain {
     fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let word = chunk.iter().rev().fold(0, |word, byte| (word << 8) | u64::from(*byte));
-            self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut mix = |word: u64| self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let (words, rest) = bytes.as_chunks();
+        words.iter().for_each(|word| mix(u64::from_le_bytes(*word)));
+        if !rest.is_empty() {
+            mix(rest.iter().rev().fold(0, |word, byte| (word << 8) | u64::from(*byte)));
         }
     }
 
@@ -69,7 +74,7 @@ struct Node {
     ends_open: bool,
     /// Reached through `**`: it stays reached, whatever segment comes.
     stays: bool,
-    literal: HashMap<Box<str>, usize, BuildHasherDefault<Plain>>,
+    literal: HashMap<Box<str>, usize, Plainly>,
     wild: Vec<(Box<str>, usize)>,
     /// The node behind a `**`, which may stand for no segment at all.
     any: Option<usize>,

@@ -3,6 +3,7 @@
 //! A manifest is indexed once; what a tool's rules compile to (globs, schema) is made when the tool is first meant.
 
 use crate::dossier::{Candidates, Dossier};
+use crate::globs::Plainly;
 use crate::json;
 use crate::proposal::Proposal;
 use crate::reason::Reason;
@@ -22,9 +23,9 @@ pub const MAX_INPUT: usize = 4096;
 #[derive(Debug)]
 pub struct Tools<'m> {
     tools: Vec<Tool<'m>>,
-    by_name: HashMap<&'m str, Vec<usize>>,
+    by_name: HashMap<&'m str, Vec<usize>, Plainly>,
     /// The best first.
-    by_capability: HashMap<&'m str, Vec<usize>>,
+    by_capability: HashMap<&'m str, Vec<usize>, Plainly>,
 }
 
 /// One tool with its rules.
@@ -98,8 +99,9 @@ fn named(proposal: &Proposal) -> Result<Name<'_>, Unresolved> {
 impl<'m> Tools<'m> {
     /// Indexes a manifest's entries.
     pub fn new(entries: &'m [ToolEntry]) -> Self {
-        let mut by_name: HashMap<&str, Vec<usize>> = HashMap::with_capacity(entries.len());
-        let mut by_capability: HashMap<&str, Vec<usize>> = HashMap::new();
+        let mut by_name: HashMap<&str, Vec<usize>, _> =
+            HashMap::with_capacity_and_hasher(entries.len(), Plainly::default());
+        let mut by_capability: HashMap<&str, Vec<usize>, _> = HashMap::with_hasher(Plainly::default());
         for (index, entry) in entries.iter().enumerate() {
             by_name.entry(&entry.name).or_default().push(index);
             for capability in &entry.provides {

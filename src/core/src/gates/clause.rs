@@ -114,6 +114,8 @@ pub(crate) fn no(detail: impl Into<Cow<'static, str>>, would_pass: impl Into<Cow
 pub struct Clauses {
     gate: Gate,
     looked: Vec<Looked>,
+    /// Whether one of them refused.
+    refused: bool,
 }
 
 /// A clause before it is put into words.
@@ -140,17 +142,18 @@ const MOST: usize = 12;
 
 impl Clauses {
     pub(crate) fn of(gate: Gate) -> Self {
-        Self { gate, looked: Vec::with_capacity(MOST) }
+        Self { gate, looked: Vec::with_capacity(MOST), refused: false }
     }
 
     pub(crate) fn require(mut self, name: &'static str, reason: Reason, check: Check) -> Self {
+        self.refused |= check.is_err();
         self.looked.push(Looked { name, reason, check });
         self
     }
 
     /// Whether every clause passed. A gate that looked at nothing has not passed.
     pub fn passed(&self) -> bool {
-        !self.looked.is_empty() && self.looked.iter().all(|looked| looked.check.is_ok())
+        !self.looked.is_empty() && !self.refused
     }
 
     /// The first clause that refused: the reason of the gate.
@@ -171,7 +174,7 @@ impl IntoIterator for Clauses {
     type IntoIter = std::vec::IntoIter<Clause>;
 
     fn into_iter(self) -> Self::IntoIter {
-        let Self { gate, looked } = self;
+        let Self { gate, looked, refused: _ } = self;
         looked.into_iter().map(|looked| looked.into_clause(gate)).collect::<Vec<_>>().into_iter()
     }
 }

@@ -7,7 +7,6 @@ use crate::effects::Operation;
 use crate::policy::Requirement;
 use crate::reason::Reason;
 use crate::risk::Risk;
-use crate::target;
 use crate::tool::Reversibility;
 
 /// All HALT clauses of a case. A missing policy refuses alone: without rules there is nothing else to look at.
@@ -94,9 +93,9 @@ fn not_forbidden(case: &Case<'_>, rules: &Rules) -> Check {
         Err(error) => return no(format!("in targetsForbidden, {error}"), "a list of usable globs (docs/targets.md)"),
     };
     let (named, effective) = (case.proposal.target.as_deref(), case.target.as_deref());
-    let targets = [named, effective.filter(|_| effective != named)];
-    let readable = targets.into_iter().flatten().filter(|text| target::validate(text).is_ok());
-    match readable.into_iter().find(|text| forbidden.matches(text)) {
+    let other = effective.filter(|_| case.target_written && effective != named);
+    let named = named.filter(|_| case.named_written == Some(Ok(())));
+    match [named, other].into_iter().flatten().find(|text| forbidden.matches(text)) {
         Some(text) => no(format!("{text:?} is forbidden"), "a target that no glob of targetsForbidden matches"),
         None => yes("no forbidden glob matches it"),
     }

@@ -87,11 +87,20 @@ pub(super) fn write_integer(integer: i128, out: &mut String) -> Result<(), JsonE
     Err(JsonError::Integer(integer.to_string()))
 }
 
+/// Where the first byte is that cannot be copied as it stands. Most pieces have none, which is seen of a whole piece at once.
+fn first_special(text: &[u8]) -> Option<usize> {
+    let is_special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+    let (pieces, _) = text.as_chunks::<16>();
+    let is_plain = |piece: &&[u8; 16]| !piece.iter().fold(false, |any, byte| any | is_special(*byte));
+    let plain = 16 * pieces.iter().take_while(is_plain).count();
+    text.get(plain..)?.iter().position(|byte| is_special(*byte)).map(|at| plain + at)
+}
+
 fn write_string(text: &str, out: &mut String) {
     out.push('"');
     let mut rest = text;
     // Everything but quotes, backslashes and C0 controls is copied in runs.
-    while let Some(at) = rest.bytes().position(|byte| byte < 0x20 || byte == b'"' || byte == b'\\') {
+    while let Some(at) = first_special(rest.as_bytes()) {
         let (plain, special) = rest.split_at(at);
         out.push_str(plain);
         let mut chars = special.chars();
