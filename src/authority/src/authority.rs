@@ -98,11 +98,16 @@ pub struct Authority {
     copied: HashSet<String>,
     /// The mark as it was written last.
     written: tokio::sync::Mutex<Option<Mark>>,
+    /// How many entries the checkpoint has that was published last, by the namespace's uid.
+    published: Mutex<HashMap<String, Published>>,
     engine: RwLock<Option<String>>,
     live: Mutex<HashMap<String, Arc<Live>>>,
     /// Instances whose runs were ended from outside.
     pub(crate) strays: Mutex<Vec<Claim>>,
 }
+
+/// The size of a checkpoint that was published. Held while one is.
+pub(crate) type Published = Arc<tokio::sync::Mutex<Option<u64>>>;
 
 /// What only this process knows of a run that is going on.
 #[derive(Default)]
@@ -157,6 +162,7 @@ impl Authority {
             standing: RwLock::new(standing),
             copied,
             written: tokio::sync::Mutex::default(),
+            published: Mutex::default(),
             engine: RwLock::default(),
             live: Mutex::default(),
             strays: Mutex::default(),
@@ -217,6 +223,11 @@ impl Authority {
             *written = Some(mark);
         }
         Ok(())
+    }
+
+    pub(crate) fn published(&self, namespace_uid: &str) -> Published {
+        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
+        published.entry(namespace_uid.to_owned()).or_default().clone()
     }
 
     /// Which engine answers now.
@@ -308,8 +319,7 @@ impl Authority {
     }
 
     pub(crate) async fn commit(&self, loaded: &Loaded, row: Row, with: With<'_>) -> Result<Loaded, Failed> {
-        let uid = &loaded.run.dossier.run.uid;
-        let change = Change { epoch: self.epoch(), uid, version: loaded.version, row: &row, with };
+        let change = Change { epoch: self.epoch(), from: loaded, row: &row, with };
         match self.store.commit(&change).await {
             Ok(()) => {
                 let run = Run { dossier: loaded.run.dossier.clone(), row };

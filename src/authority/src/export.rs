@@ -4,7 +4,7 @@
 use crate::authority::Authority;
 use crate::store::StoreError;
 use m87_core::json::{JsonError, from_canonical};
-use m87_core::log::{Checkpoint, ClosureError, Event, LogEntry, closure};
+use m87_core::log::{Checkpoint, ClosureError, LogEntry, closure};
 use m87_core::receipt::{Bundle, Inclusion};
 use m87_core::sign::{Envelope, VerifyingKey};
 use std::collections::BTreeMap;
@@ -63,26 +63,19 @@ impl Authority {
         let receipt = self.store.receipt(uid).await?.ok_or_else(|| ExportError::NotSealed(uid.to_owned()))?;
         let dossier = loaded.run.dossier.as_ref().clone();
         let namespace = dossier.namespace.uid.clone();
-        self.logs.catch_up(&*self.store).await?;
-        let tree = self.logs.tree(&namespace);
-        let entries = self.store.log(&namespace, 0).await?;
-        let missing = |what: String| ExportError::Log { namespace: namespace.clone(), what };
-        let is_this = |entry: &LogEntry| {
-            entry.run == uid && matches!(&entry.event, Event::Sealed { receipt_hash } if *receipt_hash == receipt.hash)
+        self.logs.catch_up_one(&*self.store, &namespace).await?;
+        let missing = || ExportError::Log { namespace: namespace.clone(), what: format!("the receipt of run {uid}") };
+        let index = self.store.log_index(uid).await?.ok_or_else(missing)?;
+        let leaf = LogEntry::sealed(uid, &receipt.hash).leaf()?;
+        let crate::row::State::Sealed(closing, _) = &loaded.run.row.state else {
+            return Err(ExportError::NotSealed(uid.to_owned()));
         };
-        let index = entries.iter().position(is_this).ok_or_else(|| missing(format!("the receipt of run {uid}")))?;
-        let index = u64::try_from(index).unwrap_or(u64::MAX);
-        let path = tree.inclusion(index, tree.size()).ok_or_else(|| missing(format!("a proof of entry {index}")))?;
-        let timestamp = match &loaded.run.row.state {
-            crate::row::State::Sealed(closing, _) => closing.at,
-            crate::row::State::Open(_)
-            | crate::row::State::Claimed(_)
-            | crate::row::State::Contracted(..)
-            | crate::row::State::Dispatched(..)
-            | crate::row::State::Closing(_) => return Err(ExportError::NotSealed(uid.to_owned())),
-        };
-        let timestamp = timestamp.max(self.now().at);
-        let checkpoint = Checkpoint::new(&dossier.cluster_uid, &namespace, &tree, timestamp).seal(&self.key)?;
+        let timestamp = closing.at.max(self.now().at);
+        let (path, checkpoint) = self.logs.with(&namespace, |tree| {
+            let path = tree.inclusion(index, tree.size()).filter(|_| tree.leaf(index) == Some(leaf));
+            (path, Checkpoint::new(&dossier.cluster_uid, &namespace, tree, timestamp))
+        });
+        let (path, checkpoint) = (path.ok_or_else(missing)?, checkpoint.seal(&self.key)?);
         Ok(Bundle::new(
             from_canonical(receipt.envelope.as_bytes())?,
             &self.verifying_key(),
@@ -95,19 +88,30 @@ impl Authority {
 
     /// The statement that every run of the namespace that was opened is sealed, or is listed as open.
     pub async fn closure(&self, cluster_uid: &str, namespace_uid: &str) -> Result<Closure, ExportError> {
-        self.logs.catch_up(&*self.store).await?;
+        self.logs.catch_up_one(&*self.store, namespace_uid).await?;
         let mut entries = self.store.log(namespace_uid, 0).await?;
-        let tree = self.logs.tree(namespace_uid);
-        entries.truncate(usize::try_from(tree.size()).unwrap_or(usize::MAX));
-        let checkpoint = Checkpoint::new(cluster_uid, namespace_uid, &tree, self.now().at).seal(&self.key)?;
+        let checkpoint = self.checkpoint(cluster_uid, namespace_uid);
+        entries.truncate(usize::try_from(checkpoint.size).unwrap_or(usize::MAX));
+        let checkpoint = checkpoint.seal(&self.key)?;
         Ok(Closure { checkpoint, open: closure(&entries)?, entries })
     }
 
-    /// Publishes a namespace's checkpoint outside the store.
+    /// Publishes a namespace's checkpoint outside the store, unless one of as many entries was.
     pub(crate) async fn publish(&self, cluster_uid: &str, namespace_uid: &str) -> Result<(), ExportError> {
-        self.logs.catch_up(&*self.store).await?;
-        let tree = self.logs.tree(namespace_uid);
-        let checkpoint = Checkpoint::new(cluster_uid, namespace_uid, &tree, self.now().at).seal(&self.key)?;
-        Ok(self.world.checkpoints.publish(namespace_uid, &checkpoint).await?)
+        let published = self.published(namespace_uid);
+        // One at a time, so that an older checkpoint never replaces a newer one; who waited finds what it came for published.
+        let mut published = published.lock().await;
+        self.logs.catch_up_one(&*self.store, namespace_uid).await?;
+        let checkpoint = self.checkpoint(cluster_uid, namespace_uid);
+        if *published != Some(checkpoint.size) {
+            self.world.checkpoints.publish(namespace_uid, &checkpoint.seal(&self.key)?).await?;
+            *published = Some(checkpoint.size);
+        }
+        Ok(())
+    }
+
+    fn checkpoint(&self, cluster_uid: &str, namespace_uid: &str) -> Checkpoint {
+        let now = self.now().at;
+        self.logs.with(namespace_uid, |tree| Checkpoint::new(cluster_uid, namespace_uid, tree, now))
     }
 }

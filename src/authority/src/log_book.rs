@@ -17,22 +17,22 @@ pub(crate) struct LogBook {
 impl LogBook {
     /// Reads what the store has more than the trees.
     pub(crate) async fn catch_up(&self, store: &dyn Store) -> Result<(), StoreError> {
-        let _one_at_a_time = self.catching_up.lock().await;
         for namespace in store.namespaces().await? {
-            let from = self.with(&namespace, |log| log.size());
-            for entry in store.log(&namespace, from).await? {
-                let leaf = entry
-                    .leaf()
-                    .map_err(|error| StoreError::Corrupt { what: "a log entry", message: error.to_string() })?;
-                self.with(&namespace, |log| log.append(leaf));
-            }
+            self.catch_up_one(store, &namespace).await?;
         }
         Ok(())
     }
 
-    /// The tree of a namespace.
-    pub(crate) fn tree(&self, namespace_uid: &str) -> Log {
-        self.with(namespace_uid, |log| log.clone())
+    /// Reads what the store has more than the tree of one namespace.
+    pub(crate) async fn catch_up_one(&self, store: &dyn Store, namespace_uid: &str) -> Result<(), StoreError> {
+        let _one_at_a_time = self.catching_up.lock().await;
+        let from = self.with(namespace_uid, |log| log.size());
+        for entry in store.log(namespace_uid, from).await? {
+            let corrupt = |message: String| StoreError::Corrupt { what: "a log entry", message };
+            let leaf = entry.leaf().map_err(|error| corrupt(error.to_string()))?;
+            self.with(namespace_uid, |log| log.append(leaf));
+        }
+        Ok(())
     }
 
     /// The root of a namespace's log at that size, hex; `None` if it is not that long.
@@ -49,7 +49,8 @@ impl LogBook {
             .collect()
     }
 
-    fn with<T>(&self, namespace_uid: &str, look: impl FnOnce(&mut Log) -> T) -> T {
+    /// Looks at the tree of a namespace.
+    pub(crate) fn with<T>(&self, namespace_uid: &str, look: impl FnOnce(&mut Log) -> T) -> T {
         let mut trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
         look(trees.entry(namespace_uid.to_owned()).or_default())
     }

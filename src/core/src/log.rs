@@ -144,6 +144,11 @@ impl Log {
         self.levels.first().map_or(0, |leaves| leaves.len() as u64)
     }
 
+    /// The leaf at that index.
+    pub fn leaf(&self, index: u64) -> Option<Hash> {
+        self.levels.first()?.get(usize::try_from(index).ok()?).copied()
+    }
+
     /// Appends a leaf and says at which index.
     pub fn append(&mut self, leaf: Hash) -> u64 {
         let index = self.size();

@@ -7,8 +7,12 @@ use crate::row::Attempt;
 use m87_core::log::LogEntry;
 use sqlx::{Row, SqliteConnection};
 
-/// Writes a run's row as it is from now on, with what belongs to the change.
-pub(super) async fn update_run(connection: &mut SqliteConnection, change: &Change<'_>) -> Result<(), StoreError> {
+/// Writes a run's row as it is from now on, given as JSON, with what belongs to the change.
+pub(super) async fn update_run(
+    connection: &mut SqliteConnection,
+    change: &Change<'_>,
+    row: &str,
+) -> Result<(), StoreError> {
     let claim = change.row.claim();
     let updated = sqlx::query(
             "UPDATE runs SET version = version + 1, epoch = ?1, state = ?2, engine_id = ?3, instance_key = ?4, row = ?5 WHERE uid = ?6 AND version = ?7 AND (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'epoch') = ?1",
@@ -17,15 +21,15 @@ pub(super) async fn update_run(connection: &mut SqliteConnection, change: &Chang
         .bind(change.row.state.name())
         .bind(claim.map(|claim| claim.engine_id.as_str()))
         .bind(claim.map(|claim| claim.instance_key))
-        .bind(to_json("a row", change.row)?)
-        .bind(change.uid)
-        .bind(change.version)
+        .bind(row)
+        .bind(change.uid())
+        .bind(change.from.version)
         .execute(&mut *connection)
         .await?;
     if updated.rows_affected() != 1 {
         let leader = number(connection, "epoch").await?;
         return Err(match leader == change.epoch {
-            true => StoreError::Conflict(change.uid.to_owned()),
+            true => StoreError::Conflict(change.uid().to_owned()),
             false => StoreError::Deposed { mine: change.epoch, leader },
         });
     }
@@ -39,15 +43,15 @@ pub(super) async fn update_run(connection: &mut SqliteConnection, change: &Chang
         }
         With::Receipt(receipt, entry) => {
             let namespace: String = sqlx::query("SELECT namespace_uid FROM runs WHERE uid = ?")
-                .bind(change.uid)
+                .bind(change.uid())
                 .fetch_one(&mut *connection)
                 .await?
                 .try_get(0)?;
-            let index = append(connection, &namespace, change.uid, entry).await?;
+            let index = append(connection, &namespace, change.uid(), entry).await?;
             sqlx::query(
                 "INSERT INTO receipts (run_uid, namespace_uid, hash, log_index, envelope) VALUES (?, ?, ?, ?, ?)",
             )
-            .bind(change.uid)
+            .bind(change.uid())
             .bind(&namespace)
             .bind(&receipt.hash)
             .bind(index)
@@ -67,7 +71,7 @@ async fn add_tokens(connection: &mut SqliteConnection, change: &Change<'_>) -> R
         let Some(attempt @ Attempt { handle: None, .. }) = attempt else { continue };
         sqlx::query("INSERT INTO tokens (sha256, run_uid, kind, number) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING")
             .bind(&attempt.token_sha256)
-            .bind(change.uid)
+            .bind(change.uid())
             .bind(kind.name())
             .bind(attempt.number)
             .execute(&mut *connection)
@@ -103,8 +107,12 @@ async fn append(
     Ok(row.try_get(0)?)
 }
 
-/// Inserts a run and its `opened` entry.
-pub(super) async fn insert_run(connection: &mut SqliteConnection, opening: &Opening<'_>) -> Result<(), StoreError> {
+/// Inserts a run, its dossier and row given as JSON, and its `opened` entry.
+pub(super) async fn insert_run(
+    connection: &mut SqliteConnection,
+    opening: &Opening<'_>,
+    (dossier_json, row): (&str, &str),
+) -> Result<(), StoreError> {
     let dossier = &opening.run.dossier;
     sqlx::query(
         "INSERT INTO runs (uid, namespace_uid, namespace, name, version, epoch, state, dossier, row) VALUES (?, ?, ?, ?, 1, ?, ?, ?, ?)",
@@ -115,8 +123,8 @@ pub(super) async fn insert_run(connection: &mut SqliteConnection, opening: &Open
     .bind(&dossier.run.name)
     .bind(opening.epoch)
     .bind(opening.run.row.state.name())
-    .bind(to_json("a dossier", dossier.as_ref())?)
-    .bind(to_json("a row", &opening.run.row)?)
+    .bind(dossier_json)
+    .bind(row)
     .execute(&mut *connection)
     .await?;
     append(connection, &dossier.namespace.uid, &dossier.run.uid, opening.entry).await?;

@@ -13,12 +13,8 @@ pub(super) fn effect(row: &SqliteRow) -> Result<Effect, StoreError> {
     Ok(Effect { proposal_hash: row.try_get(0)?, actor_hash: row.try_get(1)?, run_uid: row.try_get(2)? })
 }
 
-/// `kept` is the run's dossier, where it was read before.
-pub(super) fn loaded(row: &SqliteRow, kept: Option<Arc<Dossier>>) -> Result<Loaded, StoreError> {
-    let dossier = match kept {
-        Some(kept) => kept,
-        None => Arc::new(from_json("a dossier", row.try_get(1)?)?),
-    };
+pub(super) fn loaded(row: &SqliteRow) -> Result<Loaded, StoreError> {
+    let dossier: Arc<Dossier> = Arc::new(from_json("a dossier", row.try_get(1)?)?);
     let row_json: RunRow = from_json("a row", row.try_get(2)?)?;
     Ok(Loaded { run: Run { dossier, row: row_json }, version: row.try_get(0)?, barred: row.try_get(3)? })
 }

@@ -4,7 +4,8 @@
 //! transaction is committed shares the next one: many changes, one sync of the disk. A change is answered when its transaction
 //! is durable, and nobody can read it before.
 
-use super::StoreError;
+use super::latest::Latest;
+use super::{Loaded, StoreError};
 use sqlx::{Executor, SqliteConnection};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 #[derive(Clone)]
 pub(super) struct Group {
     writer: Arc<Mutex<Writer>>,
+    latest: Latest,
 }
 
 struct Writer {
@@ -24,6 +26,8 @@ struct Writer {
     beginning: bool,
     /// A change was begun and not finished: whoever comes next undoes it.
     unfinished: bool,
+    /// Runs as the transaction that is open makes them, in the order of its changes.
+    became: Vec<Loaded>,
 }
 
 /// What became of a transaction.
@@ -41,9 +45,10 @@ pub(super) struct Grouped {
 }
 
 impl Group {
-    /// The writer on this connection.
-    pub(super) fn new(connection: SqliteConnection) -> Self {
-        Self { writer: Arc::new(Mutex::new(Writer { connection, open: None, beginning: false, unfinished: false })) }
+    /// The writer on this connection, which tells what becomes of runs.
+    pub(super) fn new(connection: SqliteConnection, latest: Latest) -> Self {
+        let writer = Writer { connection, open: None, beginning: false, unfinished: false, became: Vec::new() };
+        Self { writer: Arc::new(Mutex::new(writer)), latest }
     }
 
     /// Begins a change, in the transaction that is open or in a new one.
@@ -72,7 +77,10 @@ impl Group {
         writer.undo_unfinished().await;
         if writer.open.is_some() {
             let outcome = match writer.connection.execute("COMMIT").await {
-                Ok(_) => Outcome::Durable,
+                Ok(_) => {
+                    writer.became.drain(..).for_each(|run| self.latest.became(run));
+                    Outcome::Durable
+                }
                 Err(error) => {
                     // Whether SQLite has undone the transaction itself or not, it is over now.
                     let _ = writer.connection.execute("ROLLBACK").await;
@@ -110,6 +118,7 @@ impl Writer {
 
     /// Tells everybody who waits for the transaction what became of it.
     fn close(&mut self, outcome: Outcome) {
+        self.became.clear();
         if let Some(open) = self.open.take() {
             open.send_replace(Some(outcome));
         }
@@ -117,11 +126,12 @@ impl Writer {
 }
 
 impl Grouped {
-    /// Finishes the change, and waits until it is durable.
-    pub(super) async fn commit(self) -> Result<(), StoreError> {
+    /// Finishes the change, by which a run may have become another, and waits until it is durable.
+    pub(super) async fn commit(self, became: Option<Loaded>) -> Result<(), StoreError> {
         let Self { mut writer, mut outcome } = self;
         writer.connection.execute("RELEASE change").await?;
         writer.unfinished = false;
+        writer.became.extend(became);
         drop(writer);
         let outcome = outcome.wait_for(Option::is_some).await.map(|outcome| (*outcome).clone());
         match outcome.ok().flatten() {

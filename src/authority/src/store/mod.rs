@@ -3,8 +3,8 @@
 
 mod change;
 mod codec;
-mod dossiers;
 mod group;
+mod latest;
 mod migrate;
 mod reserve;
 mod sqlite;
@@ -130,14 +130,19 @@ pub enum Opened {
 pub struct Change<'a> {
     /// The leader's epoch.
     pub epoch: i64,
-    /// The run's uid.
-    pub uid: &'a str,
-    /// The version that was loaded.
-    pub version: i64,
+    /// The run as it was loaded.
+    pub from: &'a Loaded,
     /// The row from now on.
     pub row: &'a Row,
     /// What else goes into the same transaction.
     pub with: With<'a>,
+}
+
+impl Change<'_> {
+    /// The run's uid.
+    pub fn uid(&self) -> &str {
+        &self.from.run.dossier.run.uid
+    }
 }
 
 /// What goes into the transaction of a change.

@@ -1,16 +1,16 @@
 //! The store on SQLite: one file, one writer, every commit on the disk before it is answered.
 
 use super::change::{claim_effect, insert_run, number, update_run};
-use super::codec::{effect, from_json, loaded};
-use super::dossiers::Dossiers;
+use super::codec::{effect, from_json, loaded, to_json};
 use super::group::{Group, Grouped};
+use super::latest::Latest;
 use super::migrate::migrate;
 use super::reserve::Reserve;
 use super::{
     Change, Counters, Effect, Headroom, Loaded, Opened, Opening, Store, StoreError, StoredReceipt, TokenOwner,
 };
 use crate::executor::AttemptKind;
-use crate::row::Definition;
+use crate::row::{Definition, Run};
 use async_trait::async_trait;
 use m87_core::log::LogEntry;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
@@ -18,6 +18,7 @@ use sqlx::{ConnectOptions, Row};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A store in a folder of its own; one process at a time may hold it.
@@ -25,7 +26,7 @@ pub struct SqliteStore {
     id: String,
     writer: Group,
     readers: SqlitePool,
-    dossiers: Dossiers,
+    latest: Latest,
     reserve: Reserve,
     /// Held as long as the store is open.
     _lock: File,
@@ -69,10 +70,11 @@ impl SqliteStore {
             .execute(&mut writer)
             .await?;
         let id = sqlx::query("SELECT value FROM meta WHERE key = 'id'").fetch_one(&mut writer).await?.try_get(0)?;
+        let latest = Latest::default();
         Ok(Self {
             id,
-            writer: Group::new(writer),
-            dossiers: Dossiers::default(),
+            writer: Group::new(writer, latest.clone()),
+            latest,
             readers,
             reserve: Reserve::keep(folder, headroom.reserve_bytes),
             _lock: lock,
@@ -85,7 +87,7 @@ impl SqliteStore {
         let pragma = sqlx::AssertSqlSafe(format!("PRAGMA max_page_count = {pages}"));
         let mut change = self.writer.begin().await?;
         sqlx::raw_sql(pragma).execute(&mut *change).await?;
-        change.commit().await?;
+        change.commit(None).await?;
         Ok(())
     }
 
@@ -97,9 +99,13 @@ impl SqliteStore {
     }
 
     async fn try_commit(&self, change: &Change<'_>) -> Result<(), StoreError> {
+        let row = to_json("a row", change.row)?;
         let mut grouped = self.writer.begin().await?;
-        update_run(&mut grouped, change).await?;
-        grouped.commit().await
+        update_run(&mut grouped, change, &row).await?;
+        let Loaded { run, version, barred } = change.from;
+        // As it reads, which is what counts: JSON has one null for what is absent and what is null.
+        let run = Run { dossier: run.dossier.clone(), row: from_json("a row", &row)? };
+        grouped.commit(Some(Loaded { run, version: version.saturating_add(1), barred: *barred })).await
     }
 }
 
@@ -119,7 +125,7 @@ impl Store for SqliteStore {
             .bind(epoch.to_string())
             .execute(&mut *transaction)
             .await?;
-        transaction.commit().await?;
+        transaction.commit(None).await?;
         self.reserve.refill();
         Ok(())
     }
@@ -127,6 +133,7 @@ impl Store for SqliteStore {
     async fn open_run(&self, opening: &Opening<'_>) -> Result<Opened, StoreError> {
         let dossier = &opening.run.dossier;
         let (uid, key) = (&dossier.run.uid, &dossier.run.idempotency_key);
+        let (dossier_json, row) = (to_json("a dossier", dossier.as_ref())?, to_json("a row", &opening.run.row)?);
         let mut transaction = self.begin(opening.epoch).await?;
         let existing =
             sqlx::query("SELECT 1 FROM runs WHERE uid = ?").bind(uid).fetch_optional(&mut *transaction).await?;
@@ -149,31 +156,30 @@ impl Store for SqliteStore {
             Some(first) => Opened::KeyReused(first.run_uid),
             None => Opened::New,
         };
-        insert_run(&mut transaction, opening).await?;
+        insert_run(&mut transaction, opening, (&dossier_json, &row)).await?;
         if opened == Opened::New {
             claim_effect(&mut transaction, opening).await?;
         }
-        transaction.commit().await?;
+        let run = Run { dossier: Arc::new(from_json("a dossier", &dossier_json)?), row: from_json("a row", &row)? };
+        transaction.commit(Some(Loaded { run, version: 1, barred: false })).await?;
         Ok(opened)
     }
 
     async fn load(&self, uid: &str) -> Result<Option<Loaded>, StoreError> {
-        let kept = self.dossiers.get(uid);
-        let row = sqlx::query("SELECT version, CASE WHEN ? THEN '' ELSE dossier END, row, seq <= (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'barred') FROM runs WHERE uid = ?")
-            .bind(kept.is_some())
+        if let Some(latest) = self.latest.get(uid) {
+            return Ok(Some(latest.as_ref().clone()));
+        }
+        let row = sqlx::query("SELECT version, dossier, row, seq <= (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'barred') FROM runs WHERE uid = ?")
             .bind(uid)
             .fetch_optional(&self.readers)
             .await?;
-        let Some(row) = row else { return Ok(None) };
-        let loaded = loaded(&row, kept)?;
-        match loaded.run.row.sealed() {
-            None => self.dossiers.keep(&loaded.run.dossier),
-            Some(_) => self.dossiers.forget(uid),
-        }
-        Ok(Some(loaded))
+        row.as_ref().map(loaded).transpose()
     }
 
     async fn by_instance(&self, engine_id: &str, instance_key: i64) -> Result<Option<String>, StoreError> {
+        if let Some(uid) = self.latest.by_instance(engine_id, instance_key) {
+            return Ok(Some(uid));
+        }
         let row = sqlx::query("SELECT uid FROM runs WHERE engine_id = ? AND instance_key = ?")
             .bind(engine_id)
             .bind(instance_key)
@@ -221,7 +227,7 @@ impl Store for SqliteStore {
             .bind(namespace_uid)
             .fetch_all(&self.readers)
             .await?;
-        rows.iter().map(|row| loaded(row, None)).collect()
+        rows.iter().map(loaded).collect()
     }
 
     async fn effect(&self, namespace_uid: &str, key: &str) -> Result<Option<Effect>, StoreError> {
@@ -262,7 +268,10 @@ impl Store for SqliteStore {
     }
 
     async fn namespaces(&self) -> Result<Vec<String>, StoreError> {
-        let rows = sqlx::query("SELECT DISTINCT namespace_uid FROM log ORDER BY 1").fetch_all(&self.readers).await?;
+        // From one to the next by the index, and not over every entry.
+        let rows = sqlx::query("WITH RECURSIVE known (uid) AS (SELECT MIN(namespace_uid) FROM log UNION ALL SELECT (SELECT MIN(namespace_uid) FROM log WHERE namespace_uid > known.uid) FROM known WHERE known.uid IS NOT NULL) SELECT uid FROM known WHERE uid IS NOT NULL")
+            .fetch_all(&self.readers)
+            .await?;
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 
@@ -291,7 +300,7 @@ impl Store for SqliteStore {
             .bind(definition.version)
             .execute(&mut *transaction)
             .await?;
-        transaction.commit().await
+        transaction.commit(None).await
     }
 
     async fn counters(&self) -> Result<Counters, StoreError> {
@@ -307,6 +316,7 @@ impl Store for SqliteStore {
         sqlx::query("UPDATE meta SET value = (SELECT COALESCE(MAX(seq), 0) FROM runs) WHERE key = 'barred'")
             .execute(&mut *transaction)
             .await?;
-        transaction.commit().await
+        self.latest.close();
+        transaction.commit(None).await
     }
 }

@@ -3,9 +3,10 @@
 use super::*;
 use crate::clock::Wall;
 use crate::event::Event;
-use crate::row::{Row, Start};
+use crate::row::{Claim, Closing, Ending, Row, Sealed, Start, State};
 use crate::step::{Step, step};
 use m87_core::fixtures;
+use m87_core::reason::Terminal;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -31,6 +32,18 @@ async fn insert(store: &SqliteStore, run: &Run, proposal: &str) -> Result<Opened
     let entry = LogEntry::opened(&run.dossier.run.uid, proposal);
     let opening = Opening { epoch, run, proposal_hash: proposal, actor_hash: "actor", entry: &entry };
     store.open_run(&opening).await
+}
+
+fn claim(engine_id: &str, instance_key: i64) -> Claim {
+    Claim { engine_id: engine_id.to_owned(), instance_key, definition: Definition { key: 1, version: 1 } }
+}
+
+fn closing() -> Closing {
+    Closing { claim: Some(claim("e", 1)), ending: Ending::Alone, at: fixtures::at(9) }
+}
+
+fn sealed() -> Sealed {
+    Sealed { receipt_hash: "h".to_owned(), terminal: Terminal::Complete, reason: None }
 }
 
 /// The row after its next step.
@@ -72,14 +85,51 @@ async fn a_change_needs_the_version_and_the_leaders_epoch() {
     let run = run("a", "key");
     insert(&store, &run, "p").await.unwrap();
     let row = started(&run);
-    let change = |epoch, version| Change { epoch, uid: "uid-of-a", version, row: &row, with: With::Nothing };
-    store.commit(&change(1, 1)).await.unwrap();
-    assert!(matches!(store.commit(&change(1, 1)).await, Err(StoreError::Conflict(_))));
+    let from = |version| Loaded { run: run.clone(), version, barred: false };
+    let (first, second) = (from(1), from(2));
+    let change = |epoch, from| Change { epoch, from, row: &row, with: With::Nothing };
+    store.commit(&change(1, &first)).await.unwrap();
+    assert!(matches!(store.commit(&change(1, &first)).await, Err(StoreError::Conflict(_))));
     store.lead(2).await.unwrap();
-    assert!(matches!(store.commit(&change(1, 2)).await, Err(StoreError::Deposed { mine: 1, leader: 2 })));
+    assert!(matches!(store.commit(&change(1, &second)).await, Err(StoreError::Deposed { mine: 1, leader: 2 })));
     assert!(matches!(store.lead(1).await, Err(StoreError::Deposed { .. })));
-    store.commit(&change(2, 2)).await.unwrap();
+    store.commit(&change(2, &second)).await.unwrap();
     assert_eq!(store.load("uid-of-a").await.unwrap().unwrap().version, 3);
+}
+
+/// What is asked of a run that goes on is answered as the disk would answer it.
+#[tokio::test]
+async fn what_is_kept_of_runs_is_what_the_disk_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    let mut odd = run("a", "key");
+    // Read again, a null that stands where nothing has to stand is nothing.
+    Arc::make_mut(&mut odd.dossier).proposal.input = Some(serde_json::Value::Null);
+    insert(&store, &odd, "p").await.unwrap();
+    let steps = [
+        State::Claimed(claim("e", 1)),
+        State::Claimed(claim("e", 2)),
+        State::Open(None),
+        State::Claimed(claim("f", 2)),
+        State::Closing(closing()),
+        State::Sealed(closing(), sealed()),
+    ];
+    for state in steps {
+        let kept = store.load("uid-of-a").await.unwrap().unwrap();
+        let row = Row { state, ..kept.run.row.clone() };
+        let refused =
+            Change { epoch: 1, from: &Loaded { version: 99, ..kept.clone() }, row: &row, with: With::Nothing };
+        assert!(matches!(store.commit(&refused).await, Err(StoreError::Conflict(_))));
+        assert_eq!(store.load("uid-of-a").await.unwrap().unwrap(), kept);
+        store.commit(&Change { epoch: 1, from: &kept, row: &row, with: With::Nothing }).await.unwrap();
+        let after = store.load("uid-of-a").await.unwrap().unwrap();
+        assert_eq!(after.run.row, row);
+        assert_eq!(store.runs(None).await.unwrap(), [after]);
+        for (engine, key) in [("e", 1), ("e", 2), ("f", 2)] {
+            let bound = row.claim().is_some_and(|claim| claim.engine_id == engine && claim.instance_key == key);
+            assert_eq!(store.by_instance(engine, key).await.unwrap().is_some(), bound, "{row:?} {engine} {key}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -91,13 +141,14 @@ async fn receipt_log_entry_and_row_are_one_transaction() {
     let row = started(&run);
     let receipt = StoredReceipt { hash: "h".to_owned(), envelope: "{}".to_owned() };
     let entry = LogEntry::sealed("uid-of-a", "h");
-    let change =
-        |version| Change { epoch: 1, uid: "uid-of-a", version, row: &row, with: With::Receipt(&receipt, &entry) };
-    assert!(matches!(store.commit(&change(7)).await, Err(StoreError::Conflict(_))));
+    let from = |version| Loaded { run: run.clone(), version, barred: false };
+    let (first, second, later) = (from(1), from(2), from(7));
+    let change = |from| Change { epoch: 1, from, row: &row, with: With::Receipt(&receipt, &entry) };
+    assert!(matches!(store.commit(&change(&later)).await, Err(StoreError::Conflict(_))));
     assert_eq!(store.receipt("uid-of-a").await.unwrap(), None);
-    store.commit(&change(1)).await.unwrap();
+    store.commit(&change(&first)).await.unwrap();
     // A second receipt cannot be: neither it, nor its entry, nor the row is written.
-    assert!(store.commit(&change(2)).await.is_err());
+    assert!(store.commit(&change(&second)).await.is_err());
     assert_eq!(store.receipt("uid-of-a").await.unwrap(), Some(receipt.clone()));
     assert_eq!(store.log("uid-of-default", 0).await.unwrap().len(), 2);
     assert_eq!(store.load("uid-of-a").await.unwrap().unwrap().version, 2);
@@ -111,7 +162,8 @@ async fn redemptions_are_counted_with_their_change() {
     insert(&store, &run, "p").await.unwrap();
     let row = started(&run);
     for (version, with) in [(1, With::Redemption), (2, With::Nothing)] {
-        store.commit(&Change { epoch: 1, uid: "uid-of-a", version, row: &row, with }).await.unwrap();
+        let from = Loaded { run: run.clone(), version, barred: false };
+        store.commit(&Change { epoch: 1, from: &from, row: &row, with }).await.unwrap();
     }
     assert_eq!(store.counters().await.unwrap(), Counters { epoch: 1, redemptions: 1 });
 }
@@ -121,6 +173,7 @@ async fn runs_that_came_with_a_copy_are_barred_and_later_ones_are_not() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await;
     insert(&store, &run("a", "1"), "p").await.unwrap();
+    assert!(!store.load("uid-of-a").await.unwrap().unwrap().barred);
     store.bar_present_runs(1).await.unwrap();
     insert(&store, &run("b", "2"), "p").await.unwrap();
     assert!(store.load("uid-of-a").await.unwrap().unwrap().barred);

@@ -203,8 +203,9 @@ impl Store for MemoryStore {
 
     async fn commit(&self, change: &Change<'_>) -> Result<(), StoreError> {
         self.write(Some(change.epoch), |disk| {
-            let Some(loaded) = disk.runs.get_mut(change.uid).filter(|loaded| loaded.version == change.version) else {
-                return Err(StoreError::Conflict(change.uid.to_owned()));
+            let Some(loaded) = disk.runs.get_mut(change.uid()).filter(|loaded| loaded.version == change.from.version)
+            else {
+                return Err(StoreError::Conflict(change.uid().to_owned()));
             };
             loaded.version += 1;
             loaded.run.row = change.row.clone();
@@ -215,7 +216,7 @@ impl Store for MemoryStore {
             ];
             for (kind, attempt) in attempts {
                 if let Some(attempt) = attempt {
-                    let owner = TokenOwner { run_uid: change.uid.to_owned(), kind, number: attempt.number };
+                    let owner = TokenOwner { run_uid: change.uid().to_owned(), kind, number: attempt.number };
                     disk.tokens.insert(attempt.token_sha256.clone(), owner);
                 }
             }
@@ -223,7 +224,7 @@ impl Store for MemoryStore {
                 With::Nothing => {}
                 With::Redemption => disk.redemptions += 1,
                 With::Receipt(receipt, entry) => {
-                    let before = disk.receipts.insert(change.uid.to_owned(), receipt.clone());
+                    let before = disk.receipts.insert(change.uid().to_owned(), receipt.clone());
                     assert_eq!(before, None, "a second receipt");
                     disk.append(&namespace, entry);
                 }
