@@ -8,7 +8,6 @@ use m87_authority::Authority;
 use m87_core::decide::{Verdict, decide};
 use m87_core::log::LogExport;
 use m87_core::receipt::Bundle;
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::Mutex;
@@ -17,9 +16,8 @@ use tokio::sync::Mutex;
 pub(crate) struct Export {
     authority: Arc<Authority>,
     folder: Folder,
-    /// The runs whose bundles are there for certain. Held while a file's name is chosen and written: two runs of one name must not
-    /// choose the same.
-    written: Mutex<HashSet<String>>,
+    /// Held while a file's name is chosen and written: two runs of one name must not choose the same.
+    writing: Mutex<()>,
 }
 
 /// A bundle as it was written, judged again.
@@ -31,7 +29,7 @@ pub(crate) struct Exported {
 
 impl Export {
     pub(crate) fn new(authority: Arc<Authority>, folder: Folder) -> Self {
-        Self { authority, folder, written: Mutex::default() }
+        Self { authority, folder, writing: Mutex::default() }
     }
 
     /// The bundle of a run that is over; written unless it had been.
@@ -39,14 +37,13 @@ impl Export {
         let loaded = self.authority.load(uid).await?;
         let sealed = loaded.run.row.sealed().with_context(|| format!("run {uid} has no receipt"))?;
         let receipt_hash = sealed.receipt_hash.clone();
-        let mut written = self.written.lock().await;
+        let _writing = self.writing.lock().await;
         let dossier = &loaded.run.dossier;
         let (file, is_there) = receipts::bundle_file(&self.folder.receipts(), dossier, &receipt_hash);
         if !is_there {
             let bundle: Bundle = self.authority.bundle(uid).await?;
             receipts::write(&file, &bundle.to_bytes()?)?;
         }
-        written.insert(uid.to_owned());
         Ok(Exported { file, verdict: decide(dossier, &loaded.run.row.evidence), receipt_hash })
     }
 
@@ -57,8 +54,7 @@ impl Export {
             let mut known = None;
             for loaded in store.runs(Some(&namespace)).await? {
                 let dossier = loaded.run.dossier.clone();
-                let is_there = self.written.lock().await.contains(&dossier.run.uid);
-                if loaded.run.row.sealed().is_some() && !is_there {
+                if loaded.run.row.sealed().is_some() {
                     self.bundle(&dossier.run.uid).await?;
                 }
                 known = Some(dossier);
