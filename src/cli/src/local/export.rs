@@ -8,6 +8,7 @@ use m87_authority::Authority;
 use m87_core::decide::{Verdict, decide};
 use m87_core::log::LogExport;
 use m87_core::receipt::Bundle;
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::Mutex;
@@ -16,8 +17,9 @@ use tokio::sync::Mutex;
 pub(crate) struct Export {
     authority: Arc<Authority>,
     folder: Folder,
-    /// Held while a file's name is chosen and written: two runs of one name must not choose the same.
-    writing: Mutex<()>,
+    /// The runs whose bundles are there for certain. Held while a file's name is chosen and written: two runs of one name must not
+    /// choose the same.
+    written: Mutex<HashSet<String>>,
 }
 
 /// A bundle as it was written, judged again.
@@ -29,7 +31,7 @@ pub(crate) struct Exported {
 
 impl Export {
     pub(crate) fn new(authority: Arc<Authority>, folder: Folder) -> Self {
-        Self { authority, folder, writing: Mutex::default() }
+        Self { authority, folder, written: Mutex::default() }
     }
 
     /// The bundle of a run that is over; written unless it had been.
@@ -37,13 +39,14 @@ impl Export {
         let loaded = self.authority.load(uid).await?;
         let sealed = loaded.run.row.sealed().with_context(|| format!("run {uid} has no receipt"))?;
         let receipt_hash = sealed.receipt_hash.clone();
-        let _writing = self.writing.lock().await;
+        let mut written = self.written.lock().await;
         let dossier = &loaded.run.dossier;
         let (file, is_there) = receipts::bundle_file(&self.folder.receipts(), dossier, &receipt_hash);
         if !is_there {
             let bundle: Bundle = self.authority.bundle(uid).await?;
             receipts::write(&file, &bundle.to_bytes()?)?;
         }
+        written.insert(uid.to_owned());
         Ok(Exported { file, verdict: decide(dossier, &loaded.run.row.evidence), receipt_hash })
     }
 
@@ -54,7 +57,8 @@ impl Export {
             let mut known = None;
             for loaded in store.runs(Some(&namespace)).await? {
                 let dossier = loaded.run.dossier.clone();
-                if loaded.run.row.sealed().is_some() {
+                let is_there = self.written.lock().await.contains(&dossier.run.uid);
+                if loaded.run.row.sealed().is_some() && !is_there {
                     self.bundle(&dossier.run.uid).await?;
                 }
                 known = Some(dossier);
