@@ -63,6 +63,10 @@ pub struct StampedActor {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub uid: Option<String>,
+    /// The token or certificate of the request, where the API server names one. An impersonated request has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub credential_id: Option<String>,
 }
 
 /// An object of the same namespace, by name.

@@ -93,6 +93,7 @@ const FIELDS: &[(&str, &str, &str)] = &[
     ("GovernedRun.spec.deadlineSeconds", OBSERVE, "spec.deadline_seconds"),
     ("GovernedRun.spec.actor.username", OBSERVE, "stamped.username"),
     ("GovernedRun.spec.actor.uid", OBSERVE, "stamped.uid"),
+    ("GovernedRun.spec.actor.credentialId", OBSERVE, "stamped.credential_id"),
     ("GovernedRun.spec.suspend", OBSERVE, "GovernedRunSpec::is_suspended"),
     ("GovernedRun.spec.cancel", OBSERVE, "GovernedRunSpec::is_cancelled"),
     ("GovernancePolicy.status.observedGeneration", POLICY_STATUS, "observed_generation: meta.generation"),

@@ -65,6 +65,7 @@ fn show(run: &str, out: &Path, output: Output) -> anyhow::Result<Exit> {
         Output::Json => say!("{}", serde_json::to_string_pretty(&receipt)?),
         Output::Table => {
             put!(explain(&decide(&bundle.dossier, &bundle.evidence)));
+            say!("asked by {}", printable(&receipt.actor.told()));
             for (name, used) in &receipt.usage {
                 say!("used {}: {} ({:?})", name.name(), used.value, used.source);
             }

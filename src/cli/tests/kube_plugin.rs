@@ -248,7 +248,12 @@ async fn receipts_leave_the_cluster_by_the_callers_own_rights_and_verify_outside
         name: "refund-7".to_owned(),
         uid: run.uid(),
         idempotency_key: None,
-        actor: Actor { username: "ann".to_owned(), uid: String::new(), attestation: Attestation::Unattested },
+        actor: Actor {
+            username: "ann".to_owned(),
+            uid: String::new(),
+            credential_id: None,
+            attestation: Attestation::Unattested,
+        },
         proposal: serde_json::from_value(proposal).unwrap(),
         policy: "p".to_owned(),
         manifest: "m".to_owned(),

@@ -150,6 +150,7 @@ fn receipts_are_listed_shown_and_explained() {
     assert_eq!(list["receipts"].as_array().unwrap().len(), 11);
     let done = place.m87(["receipt", "show", "q3-totals-bad-row"]);
     assert!(done.code == 0 && done.out.contains("tool said: line 4 is not id,date,currency,amount"), "{done:?}");
+    assert!(done.out.contains(", says the operating system\n"), "{done:?}");
     let done = place.m87(["receipt", "show", "q3-totals", "-o", "json"]);
     let receipt: Value = serde_json::from_str(&done.out).unwrap();
     assert_eq!((&receipt["terminal"], &receipt["trust"]), (&"COMPLETE".into(), &"local".into()));

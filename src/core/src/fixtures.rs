@@ -97,7 +97,12 @@ pub fn policy() -> PolicySpec {
 
 /// A person.
 pub fn actor() -> Actor {
-    Actor { username: "alice".to_owned(), uid: String::new(), attestation: Attestation::OperatingSystem }
+    Actor {
+        username: "alice".to_owned(),
+        uid: String::new(),
+        credential_id: None,
+        attestation: Attestation::OperatingSystem,
+    }
 }
 
 /// A proposal that every gate passes.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// What may be left out without a rule of its own becoming weaker, and why.
-const OPTIONAL: [(&str, &str); 22] = [
+const OPTIONAL: [(&str, &str); 23] = [
     ("GovernancePolicy.spec.process", "the process that m87 ships runs, and it is proved"),
     ("GovernancePolicy.spec.suspend", "it holds nothing back that was not held back; no rule is read differently"),
     ("GovernancePolicy.spec.retention", "objects are kept for ever"),
@@ -27,6 +27,7 @@ const OPTIONAL: [(&str, &str); 22] = [
     ("GovernedRun.spec.deadlineSeconds", "an hour; it is the run's own patience, not a rule"),
     ("GovernedRun.spec.actor", "stamped by admission; without it the actor is nobody, and not human"),
     ("GovernedRun.spec.actor.uid", "not every authenticator gives one"),
+    ("GovernedRun.spec.actor.credentialId", "not every request has one; nothing is judged by it"),
     ("GovernedRun.spec.suspend", "a run that is not held back is still judged"),
     ("GovernedRun.spec.cancel", "a run that is not cancelled is still judged"),
     ("GovernancePolicy.spec.constraints.reasoningTrace", "compared by rule"),

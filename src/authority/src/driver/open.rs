@@ -85,7 +85,8 @@ impl Driver {
         let same_words = effect.proposal_hash == compute_hash(&request.proposal).map_err(invalid)?;
         let vouched = [Attestation::Admission, Attestation::Unattested, Attestation::OperatingSystem];
         let same_actor = vouched.into_iter().any(|attestation| {
-            compute_hash(&Actor { attestation, ..request.actor.clone() }).as_ref() == Ok(&effect.actor_hash)
+            compute_hash(&Actor { attestation, ..request.actor.without_credential() }).as_ref()
+                == Ok(&effect.actor_hash)
         });
         Ok(Some(effect.run_uid).filter(|_| is_other && same_words && same_actor))
     }
@@ -101,7 +102,7 @@ impl Driver {
         let authority = &self.inner.authority;
         let invalid = |error| DriverError::Proposal { run: request.name.clone(), error };
         let proposal_hash = compute_hash(&request.proposal).map_err(invalid)?;
-        let actor_hash = compute_hash(&request.actor).map_err(invalid)?;
+        let actor_hash = compute_hash(&request.actor.without_credential()).map_err(invalid)?;
         let dossier = self.snapshot(request, &proposal_hash, wait).await?;
         let uid = dossier.run.uid.clone();
         let entry = LogEntry::opened(&uid, &proposal_hash);

@@ -20,6 +20,35 @@ async fn open(served: &Served) -> String {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_same_user_with_a_new_token_is_the_same_actor() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::begin(folder.path()).await;
+    let by = |uid: &str, username: &str, credential: Option<&str>| {
+        let mut request = Served::request("a");
+        request.uid = Some(uid.to_owned());
+        request.actor.username = username.to_owned();
+        request.actor.credential_id = credential.map(str::to_owned);
+        request
+    };
+    let first = by("first", "ann", Some("JTI=1"));
+    assert_eq!(served.driver.open(&first).await.unwrap(), Opened::Run("first".to_owned()));
+    let kept = served.authority.load("first").await.unwrap().run.dossier.actor.credential_id.clone();
+    assert_eq!(kept.as_deref(), Some("JTI=1"));
+    for credential in [Some("JTI=2"), None] {
+        let again = by("again", "ann", credential);
+        assert_eq!(served.driver.first(&again).await.unwrap().as_deref(), Some("first"), "{credential:?}");
+        let opened = served.driver.open(&again).await.unwrap();
+        assert_eq!(opened, Opened::AlreadyDone("first".to_owned()), "{credential:?}");
+    }
+    // Another user is another actor, whichever token is said to be his.
+    let other = by("other", "bob", Some("JTI=1"));
+    assert_eq!(served.driver.first(&other).await.unwrap(), None);
+    assert_eq!(served.driver.open(&other).await.unwrap(), Opened::Run("other".to_owned()));
+    let sealed = served.driver.finished("other").await.unwrap();
+    assert_eq!((sealed.terminal, sealed.reason), (Terminal::Halt, Some(Reason::IdempotencyKeyReused)));
+}
+
 async fn cause(served: &Served, uid: &str) -> Option<Refusal> {
     match served.authority.load(uid).await.unwrap().run.row.evidence.contract {
         Some(ContractRecord::Refused { cause, .. }) => Some(cause),

@@ -167,8 +167,8 @@ impl Served {
         (GrpcClient::new(order.credentials), order.contract_id)
     }
 
-    pub async fn open(&self, name: &str) -> Opened {
-        let request = RunRequest {
+    pub fn request(name: &str) -> RunRequest {
+        RunRequest {
             namespace: Named { name: "default".to_owned(), uid: "uid-of-default".to_owned() },
             name: name.to_owned(),
             uid: None,
@@ -178,8 +178,11 @@ impl Served {
             policy: "policy".to_owned(),
             manifest: "tools".to_owned(),
             deadline_seconds: 60,
-        };
-        self.driver.open(&request).await.unwrap()
+        }
+    }
+
+    pub async fn open(&self, name: &str) -> Opened {
+        self.driver.open(&Self::request(name)).await.unwrap()
     }
 
     pub async fn operators(&self, job_type: JobType, instance: i64, element: &str) -> Outcome {

@@ -10,6 +10,7 @@ use crate::say::{put, say};
 use ::kube::ResourceExt;
 use ::kube::api::{DynamicObject, ListParams};
 use anyhow::anyhow;
+use m87_core::actor::came_by;
 use m87_core::reason::{Reason, Terminal};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -103,7 +104,7 @@ fn one(run: &DynamicObject) -> String {
             let _ = writeln!(text, "  {name:<9} {}", printable(value));
         }
     };
-    line(&mut text, "actor", says(run, "/spec/actor/username"));
+    line(&mut text, "actor", &actor(run));
     line(&mut text, "because", says(run, "/status/message"));
     line(&mut text, "gates", &gates(run));
     line(&mut text, "effect", says(run, "/status/effect"));
@@ -117,6 +118,15 @@ fn one(run: &DynamicObject) -> String {
     }
     line(&mut text, "next", &next(run));
     text
+}
+
+/// Who asked, as the object says, and by which credential.
+fn actor(run: &DynamicObject) -> String {
+    let credential = run.data.pointer("/spec/actor/credentialId").and_then(Value::as_str);
+    match says(run, "/spec/actor/username") {
+        "" => String::new(),
+        username => format!("{username} ({})", came_by(username, credential)),
+    }
 }
 
 fn already_done(run: &DynamicObject) -> String {
@@ -207,13 +217,16 @@ mod tests {
         let text = one(&run("refund-7", halted()));
         for said in [
             "pay/refund-7: Sealed HALT RiskNotAllowed",
-            "actor     ann",
+            "actor     ann (no credential named: impersonated,",
             "gates     evaluate_constraints NO",
             "condition Stalled=True RiskNotAllowed\n",
             "next      kubectl m87 explain refund-7 -n pay",
         ] {
             assert!(text.contains(said), "{said}: {text}");
         }
+        let mut named = run("refund-7", halted());
+        named.data["spec"]["actor"]["credentialId"] = json!("JTI=1");
+        assert!(one(&named).contains("actor     ann (by credential \"JTI=1\")\n"), "{}", one(&named));
         assert!(one(&run("new", Value::Null)).contains("not seen by m87 yet"));
         let unbound = run("a", json!({"terminal": "HALT", "reason": "TenantNotBound"}));
         assert!(one(&unbound).contains("kubectl m87 tenant pay | kubectl apply -f -"));

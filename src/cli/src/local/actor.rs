@@ -10,7 +10,7 @@ pub(crate) fn actor(name: Option<&str>) -> Actor {
     let username = name.unwrap_or(&own).to_owned();
     let attestation = if username == own { Attestation::OperatingSystem } else { Attestation::Unattested };
     let uid = if username == own { uid.to_string() } else { String::new() };
-    Actor { username, uid, attestation }
+    Actor { username, uid, credential_id: None, attestation }
 }
 
 /// The name that the system's user database has for a uid; without one, the number is the name.

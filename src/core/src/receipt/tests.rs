@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 use super::*;
+use crate::actor::Attestation;
 use crate::evidence::Interrupted;
 use crate::fixtures::{at, dossier, evidence};
 use crate::log::{Checkpoint, Log, LogEntry};
@@ -200,6 +201,22 @@ fn each_check_fails_for_what_it_is_there_for() {
     statement.subject[0].digest.sha256 = "0".repeat(64);
     let envelope = Envelope::seal(PAYLOAD_TYPE, to_canonical(&statement).unwrap().as_bytes(), &key());
     assert_eq!(failing(&Bundle { envelope, ..whole() }), ["the statement is about the artifact or the reason"]);
+}
+
+#[test]
+fn a_receipt_says_which_credential_its_actor_came_with_or_that_none_was_named() {
+    for credential in [Some("JTI=1".to_owned()), None] {
+        let mut dossier = dossier();
+        dossier.actor.attestation = Attestation::Admission;
+        dossier.actor.credential_id = credential.clone();
+        let whole = bundle(dossier, evidence(), &sealing(Terminal::Complete), &key());
+        let verified = whole.verify(Some(&key().verifying_key()));
+        assert!(verified.passed(), "{:?}", verified.checks);
+        assert_eq!(verified.receipt.unwrap().actor.credential_id, credential);
+        let mut other = whole;
+        other.dossier.actor.credential_id = Some("JTI=2".to_owned());
+        assert_eq!(failing(&other), ["the evidence decides what the receipt says"]);
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ fn the_twin_law_holds() {
             tool.effects[0].operation = operation;
             tool.reversibility = reversibility;
         });
-        dossier.actor = Actor { username: username.to_owned(), uid: String::new(), attestation };
+        dossier.actor = Actor { username: username.to_owned(), uid: String::new(), credential_id: None, attestation };
         let approvals = &mut dossier.policy.as_mut().unwrap().spec.approvals;
         if !auto {
             approvals.auto_approve = None;

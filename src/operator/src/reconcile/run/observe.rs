@@ -190,7 +190,7 @@ impl Runs {
     async fn actor(&self, view: &RunView, spec: &GovernedRunSpec) -> Result<Actor, Failure> {
         let Some(stamped) = &spec.actor else {
             let (username, uid) = (String::new(), String::new());
-            return Ok(Actor { username, uid, attestation: Attestation::Unattested });
+            return Ok(Actor { username, uid, credential_id: None, attestation: Attestation::Unattested });
         };
         let attestation = match self.admission.vouches(view.meta.created).await? {
             Ok(()) => Attestation::Admission,
@@ -200,7 +200,7 @@ impl Runs {
             }
         };
         let (username, uid) = (stamped.username.clone(), stamped.uid.clone().unwrap_or_default());
-        Ok(Actor { username, uid, attestation })
+        Ok(Actor { username, uid, credential_id: stamped.credential_id.clone(), attestation })
     }
 }
 

@@ -41,6 +41,20 @@ async fn a_run_that_ends_within_a_second_has_one_status_written() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_credential_that_admission_stamped_is_the_actors_and_an_older_object_has_none() {
+    let rig = Rig::start();
+    let stamped = json!({"username": "jane", "uid": "7", "credentialId": "JTI=1"});
+    let named = apply_run(&rig.api, "named", json!({ "actor": stamped }));
+    let older = rig.run("older");
+    rig.pass(5).await;
+    for (uid, credential) in [(named, Some("JTI=1")), (older, None)] {
+        rig.book.seal(&uid, fixtures::evidence());
+        let actor = rig.book.row(&uid).unwrap().dossier.actor.clone();
+        assert_eq!((actor.username.as_str(), actor.credential_id.as_deref()), ("jane", credential));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn unchanged_objects_reconcile_without_a_write_for_ten_minutes() {
     let rig = Rig::start();
     let uid = rig.run("over");
