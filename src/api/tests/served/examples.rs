@@ -71,7 +71,7 @@ pub(crate) fn run() -> Value {
         },
         "idempotencyKey": "key",
         "deadlineSeconds": 60,
-        "actor": {"username": "alice", "uid": "7"},
+        "actor": {"username": "alice", "uid": "7", "credentialId": "JTI=7"},
         "suspend": false,
         "cancel": false,
     })
