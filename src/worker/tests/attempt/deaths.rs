@@ -127,13 +127,14 @@ fn a_second_process_cannot_work_on_the_same_attempt() {
 fn an_authority_that_stays_away_is_given_up_at_the_limit_and_the_grace() {
     let mark = mark();
     let order = limited(&format!("sleep 0.5; : {mark}"), |limits| limits.seconds = 1);
+    // Before the attempt: a busy machine shows only late that it was redeemed.
+    let start = std::time::Instant::now();
     let mut attempt = Attempt::of_tool(&order);
     eventually("it redeems", || !attempt.calls("redeem").is_empty());
     std::fs::write(attempt.authority("down"), "").unwrap();
-    let start = std::time::Instant::now();
     assert!(!attempt.wait().success());
-    // One second of limit and three of grace.
-    assert!((Duration::from_millis(2500)..Duration::from_secs(8)).contains(&start.elapsed()), "{:?}", start.elapsed());
+    // One second of limit and three of grace, less the wait for a try that would come too late.
+    assert!((Duration::from_secs(3)..Duration::from_secs(20)).contains(&start.elapsed()), "{:?}", start.elapsed());
     assert_eq!(attempt.report_text(), None);
 }
 
