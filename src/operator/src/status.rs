@@ -116,7 +116,7 @@ fn waits(conditions: Conditions, waiting: Waiting) -> GovernedRunStatus {
     let (reason, message) = match waiting {
         Waiting::Suspended => ("Suspended", "spec.suspend is true; it is opened once that is taken back"),
         Waiting::PolicySuspended => {
-            ("PolicySuspended", "its policy is suspended; it is opened once that is taken back")
+            ("PolicySuspended", "its policy or the baseline is suspended; it is opened once that is taken back")
         }
         Waiting::StoreRestored => (
             "StoreRestored",

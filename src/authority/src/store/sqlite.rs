@@ -138,6 +138,8 @@ impl Store for SqliteStore {
         let existing =
             sqlx::query("SELECT 1 FROM runs WHERE uid = ?").bind(uid).fetch_optional(&mut *transaction).await?;
         if existing.is_some() {
+            // Nobody is told of a run before it is durable.
+            transaction.commit(None).await?;
             return Ok(Opened::Existing);
         }
         let taken = sqlx::query(
@@ -151,6 +153,7 @@ impl Store for SqliteStore {
         .transpose()?;
         let opened = match taken {
             Some(first) if first.proposal_hash == opening.proposal_hash && first.actor_hash == opening.actor_hash => {
+                transaction.commit(None).await?;
                 return Ok(Opened::SameEffect(first.run_uid));
             }
             Some(first) => Opened::KeyReused(first.run_uid),

@@ -18,12 +18,14 @@ pub use serve::{serve, server_config};
 
 use answer::{Answer, json, text};
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::HeaderMap;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use caller::Scope;
+use futures::StreamExt;
 use m87_authority::Authority;
 use m87_authority::row::Run;
 use m87_core::decide::decide;
@@ -72,13 +74,19 @@ pub fn router(receipts: Arc<Receipts>) -> Router {
         .with_state(receipts)
 }
 
-/// So many answers at one time, and none for longer than its limit.
+/// So many answers at one time, and none for longer than its limit. An answer has its place until it is sent: whoever reads
+/// slowly keeps it in memory.
 async fn bounded(State(room): State<Arc<Semaphore>>, request: Request, next: Next) -> Response {
-    let Ok(_place) = room.try_acquire() else {
+    let Ok(place) = room.try_acquire_owned() else {
         return Refused::Unavailable("too many requests at one time; try again in a moment".to_owned()).into_response();
     };
     match tokio::time::timeout(ANSWER_LIMIT, next.run(request)).await {
-        Ok(response) => response,
+        Ok(response) => response.map(|body| {
+            let until_sent = body.into_data_stream().inspect(move |_| {
+                let _ = &place;
+            });
+            Body::from_stream(until_sent)
+        }),
         Err(_) => Refused::Unavailable("the answer took too long; try again".to_owned()).into_response(),
     }
 }

@@ -20,6 +20,8 @@ const CONNECTIONS: usize = 64;
 
 /// A client that has not finished its handshake, or the head of its request, by then is dropped.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// No connection is kept longer, so that nobody who reads slowly or not at all keeps others out.
+const CONNECTION_LIMIT: Duration = Duration::from_secs(120);
 
 /// No head of a request is larger, in bytes: a token is the largest part of it.
 const MAX_HEAD: usize = 64 << 10;
@@ -94,6 +96,10 @@ async fn connection(stream: TcpStream, acceptor: TlsAcceptor, router: Router, st
         () = stop.cancelled() => {
             serving.as_mut().graceful_shutdown();
             serving.await
+        }
+        () = tokio::time::sleep(CONNECTION_LIMIT) => {
+            tracing::debug!("a connection for receipts was kept too long");
+            return;
         }
     };
     if let Err(error) = ended {

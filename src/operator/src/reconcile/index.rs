@@ -1,6 +1,7 @@
 //! What the API server has of one kind, as far as the reconcilers need it. Plain and synchronous; written by a watch, read by
 //! everybody. Facts about runs never come from here: it says what is asked for, not what has happened.
 
+use crate::world::names::BASELINE;
 use kube::api::DynamicObject;
 use std::collections::HashMap;
 use std::fmt;
@@ -21,6 +22,11 @@ impl Key {
     pub fn of(object: &DynamicObject) -> Self {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         Self { namespace: text(&object.metadata.namespace), name: text(&object.metadata.name) }
+    }
+
+    /// The policy that is intersected into every plan, in the operator's own namespace.
+    pub fn baseline(own_namespace: &str) -> Self {
+        Self { namespace: own_namespace.to_owned(), name: BASELINE.to_owned() }
     }
 
     /// Another object of the same namespace.

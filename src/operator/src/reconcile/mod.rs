@@ -192,15 +192,19 @@ pub struct ReferencesSeen {
     pub runs: Arc<Index<RunView>>,
     /// What a run is to refer to so that it is looked at again.
     pub referred: fn(&m87_api::GovernedRunSpec) -> &str,
+    /// What every run refers to, wherever it is.
+    pub by_all: Option<Key>,
     /// What an object of this kind is.
     pub work: fn(Key) -> Work,
 }
 
 impl ReferencesSeen {
     fn wake(&self, key: &Key) {
+        let by_all = self.by_all.as_ref() == Some(key);
         let waits = |run: &RunView| {
             let spec = run.spec.as_ref().and_then(|spec| spec.as_ref().ok());
-            run.meta.key.namespace == key.namespace && spec.is_some_and(|spec| (self.referred)(spec) == key.name)
+            let refers = |spec| run.meta.key.namespace == key.namespace && (self.referred)(spec) == key.name;
+            spec.is_some_and(|spec| by_all || refers(spec))
         };
         self.runs.matching(waits).into_iter().for_each(|run| self.queue.add(Work::Run(run)));
     }

@@ -79,7 +79,7 @@ impl Policies {
     pub async fn reconcile(&self, key: &Key) -> Result<Next, Failure> {
         let Some(view) = self.index.get(key).filter(|view| !view.meta.deleting) else { return Ok(Next::Await) };
         let standing = self.observe(&view.spec).await;
-        let is_baseline = key.namespace == self.own_namespace && key.name == crate::world::names::BASELINE;
+        let is_baseline = *key == Key::baseline(&self.own_namespace);
         let observed = observed(&view);
         if !has_news(&standing, &view.meta, &observed) {
             return Ok(Next::Retry);

@@ -99,7 +99,11 @@ impl<V: View> Watch<V> {
                     },
                 };
                 match outcome {
-                    Broken::Ended => wait = FIRST_WAIT,
+                    Broken::Ended => {
+                        wait = FIRST_WAIT;
+                        // Whoever ends each watch at once is not asked at full speed.
+                        tokio::time::sleep(FIRST_WAIT.saturating_sub(tried.elapsed())).await;
+                    }
                     Broken::Expired => {
                         tracing::info!(kind = self.kind, "the watch is too old: listing again");
                         version = None;

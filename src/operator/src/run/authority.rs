@@ -11,6 +11,7 @@ use crate::lanes;
 use crate::lease::Leadership;
 use crate::receipts;
 use crate::reconcile::run::{Memory, RunSink};
+use crate::world::call::call;
 use crate::world::callers::ClusterCallers;
 use crate::world::checkpoints::ClusterCheckpoints;
 use crate::world::keys::signing_key;
@@ -255,13 +256,13 @@ fn worker(config: &Config, name: &str) -> WorkerOptions {
 /// A cluster is known by the uid of its oldest namespace.
 async fn cluster_uid(client: &kube::Client) -> anyhow::Result<String> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
-    let oldest = namespaces.get_metadata("kube-system").await.context("reading namespace kube-system")?;
+    let oldest = call("reading namespace kube-system", namespaces.get_metadata("kube-system")).await?;
     oldest.metadata.uid.context("namespace kube-system has no uid")
 }
 
 /// The StatefulSet that this process belongs to, so that the lanes go with it.
 async fn owner(shared: &Shared) -> anyhow::Result<lanes::Owner> {
     let sets: Api<StatefulSet> = Api::namespaced(shared.client.clone(), &shared.config.namespace);
-    let set = sets.get_metadata(SERVICE).await.context("reading StatefulSet m87, to which the lanes belong")?;
+    let set = call("reading StatefulSet m87, to which the lanes belong", sets.get_metadata(SERVICE)).await?;
     Ok(lanes::Owner { name: SERVICE.to_owned(), uid: set.metadata.uid.unwrap_or_default() })
 }

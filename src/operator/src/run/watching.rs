@@ -5,7 +5,7 @@ use crate::admission::{Admission, Judgement};
 use crate::health::{Part, Standing};
 use crate::lanes::Reports;
 use crate::objects::everywhere;
-use crate::reconcile::index::{Index, View};
+use crate::reconcile::index::{Index, Key, View};
 use crate::reconcile::manifest::Manifests;
 use crate::reconcile::policy::Policies;
 use crate::reconcile::queue::Queue;
@@ -75,6 +75,7 @@ pub(super) async fn start(shared: &Shared, kinds: Kinds, driver: Driver, history
             index: kinds.runs.clone(),
             policies: kinds.policies.clone(),
             manifests: kinds.manifests.clone(),
+            own_namespace: config.namespace.clone(),
             queue: kinds.queue.clone(),
             book: Arc::new(driver.clone()),
             history,
@@ -158,6 +159,7 @@ fn watches(shared: &Shared, kinds: &Kinds, synced: Arc<Notify>) -> Beats {
                 queue: queue.clone(),
                 runs: runs.clone(),
                 referred: |spec| &spec.policy_ref.name,
+                by_all: Some(Key::baseline(&shared.config.namespace)),
                 work: Work::Policy,
             }),
         ),
@@ -168,6 +170,7 @@ fn watches(shared: &Shared, kinds: &Kinds, synced: Arc<Notify>) -> Beats {
                 queue: queue.clone(),
                 runs: runs.clone(),
                 referred: |spec| &spec.manifest_ref.name,
+                by_all: None,
                 work: Work::Manifest,
             }),
         ),

@@ -19,7 +19,7 @@ pub struct Facts {
     pub cancel: bool,
     /// `spec.suspend`.
     pub suspend: bool,
-    /// Whether its policy is suspended.
+    /// Whether its policy, or the baseline, is suspended.
     pub policy_suspended: bool,
     /// How far the authority has it.
     pub stand: Stand,
@@ -119,7 +119,7 @@ pub enum Waiting {
     StoreRestored,
     /// That it is no longer suspended.
     Suspended,
-    /// That its policy is no longer suspended.
+    /// That its policy, and the baseline, are no longer suspended.
     PolicySuspended,
     /// That one of the tenant's runs is over.
     Capacity,

@@ -81,6 +81,8 @@ pub struct Runs {
     pub policies: Arc<Index<PolicyView>>,
     /// Manifests as they are.
     pub manifests: Arc<Index<ManifestView>>,
+    /// Where the baseline is.
+    pub own_namespace: String,
     /// What is to be looked at.
     pub queue: Arc<Queue<Work>>,
     /// Runs as they are.
@@ -219,13 +221,13 @@ impl Runs {
                 Ok(Shown::Nothing(Next::After(SETTLING)))
             }
             Ok(Opened::AlreadyDone(first)) => {
-                self.open.leave_place(namespace, uid);
+                self.make_room(namespace, uid);
                 observe::forget(&self.first_seen, uid);
                 tracing::info!(%first, "that run has done the same before; nothing is executed");
                 Ok(Shown::Nothing(Next::After(Duration::ZERO)))
             }
             Err(error) => {
-                self.open.leave_place(namespace, uid);
+                self.make_room(namespace, uid);
                 match error {
                     BookError::Unusable(why) => {
                         self.show(view, Said::Unusable(why)).await?;
@@ -234,6 +236,13 @@ impl Runs {
                     BookError::Unavailable(_) => Err(error.clone().into()),
                 }
             }
+        }
+    }
+
+    /// Gives a place back; whoever waits for one is looked at.
+    fn make_room(&self, namespace: &str, uid: &str) {
+        if let Some(waiting) = self.open.leave_place(namespace, uid) {
+            self.queue.add(Work::Run(waiting));
         }
     }
 

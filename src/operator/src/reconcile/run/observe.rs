@@ -4,7 +4,7 @@ use super::Runs;
 use super::decide::{Capacity, Facts, History, References, Stand};
 use crate::objects::within;
 use crate::reconcile::Failure;
-use crate::reconcile::index::View;
+use crate::reconcile::index::{Key, View};
 use crate::reconcile::view::RunView;
 use crate::status::{Said, Subject, status};
 use crate::world::call::found;
@@ -59,14 +59,12 @@ impl Runs {
         let unreadable = spec.as_ref().and_then(|spec| spec.as_ref().err().cloned());
         let spec = spec.and_then(Result::ok);
         let asks = |flag: fn(&GovernedRunSpec) -> bool| spec.as_deref().is_some_and(flag);
-        let policy = spec.as_ref().and_then(|spec| self.policies.get(&view.key().beside(&spec.policy_ref.name)));
-        let policy = policy.as_ref().and_then(|policy| policy.spec.as_ref().ok());
         let mut facts = Facts {
             deleting: view.meta.deleting,
             readable: spec.is_some() || own.is_some(),
             cancel: asks(GovernedRunSpec::is_cancelled),
             suspend: asks(GovernedRunSpec::is_suspended),
-            policy_suspended: policy.is_some_and(|policy| policy.is_suspended()),
+            policy_suspended: spec.as_deref().is_some_and(|spec| self.is_policy_suspended(view, spec)),
             stand: Stand::Unknown,
             history: self.history.of(view.meta.created),
             shown_over: view.shown_over,
@@ -118,6 +116,15 @@ impl Runs {
             None => Record::None,
         };
         Ok((record, Some(request)))
+    }
+
+    /// Whether the run's own policy is suspended, or the baseline, which stops every namespace.
+    fn is_policy_suspended(&self, view: &RunView, spec: &GovernedRunSpec) -> bool {
+        let own = view.key().beside(&spec.policy_ref.name);
+        [own, Key::baseline(&self.own_namespace)].into_iter().any(|key| {
+            let policy = self.policies.get(&key);
+            policy.as_ref().and_then(|policy| policy.spec.as_ref().ok()).is_some_and(|policy| policy.is_suspended())
+        })
     }
 
     fn judge_record(&self, view: &RunView, record: &Record, facts: &mut Facts) {

@@ -70,7 +70,19 @@ impl FakeApi {
 
     /// Creates an object, or changes its spec and notes; answers its uid.
     pub(super) fn apply(&self, kind: &str, plural: &str, name: &str, spec: Value, annotations: Value) -> String {
-        let place = (plural.to_owned(), "ns".to_owned(), name.to_owned());
+        self.apply_in("ns", kind, plural, name, spec, annotations)
+    }
+
+    pub(super) fn apply_in(
+        &self,
+        namespace: &str,
+        kind: &str,
+        plural: &str,
+        name: &str,
+        spec: Value,
+        annotations: Value,
+    ) -> String {
+        let place = (plural.to_owned(), namespace.to_owned(), name.to_owned());
         let mut state = self.state();
         let before = state.objects.get(&place).cloned();
         state.uids += 1;
@@ -80,7 +92,7 @@ impl FakeApi {
         let generation = text("/metadata/generation").and_then(|it| it.as_i64()).unwrap_or(0) + 1;
         let mut object = json!({
             "apiVersion": API_VERSION, "kind": kind,
-            "metadata": {"name": name, "namespace": "ns", "uid": uid, "generation": generation,
+            "metadata": {"name": name, "namespace": namespace, "uid": uid, "generation": generation,
                 "creationTimestamp": "2026-01-31T12:00:00Z", "annotations": annotations},
             "spec": spec,
         });

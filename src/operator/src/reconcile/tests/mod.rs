@@ -11,7 +11,7 @@ use m87_core::dossier::{Dossier, Named, RunIdentity};
 use m87_core::fixtures;
 use m87_core::reason::Reason;
 use m87_core::tool::ManifestSpec;
-use rig::{Rig, apply_policy, apply_run, references};
+use rig::{Rig, apply_baseline, apply_policy, apply_run, references};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,6 +98,19 @@ async fn a_suspended_policy_holds_its_runs_and_lets_them_go() {
     rig.pass(5).await;
     assert_eq!((rig.ready_reason("held").as_str(), rig.book.len()), ("PolicySuspended", 0));
     apply_policy(&rig.api, json!({}));
+    rig.pass(1).await;
+    assert!(rig.book.row(&uid).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_suspended_baseline_holds_the_runs_of_every_namespace_and_lets_them_go() {
+    let rig = Rig::start();
+    apply_baseline(&rig.api, json!({"suspend": true}));
+    rig.pass(2).await;
+    let uid = rig.run("held");
+    rig.pass(5).await;
+    assert_eq!((rig.ready_reason("held").as_str(), rig.book.len()), ("PolicySuspended", 0), "its key is not spent");
+    apply_baseline(&rig.api, json!({}));
     rig.pass(1).await;
     assert!(rig.book.row(&uid).is_some());
 }

@@ -5,7 +5,7 @@ use crate::events::events;
 use crate::metrics::Metrics;
 use crate::objects::everywhere;
 use crate::reconcile::book::{Book, BookError};
-use crate::reconcile::index::{Index, View};
+use crate::reconcile::index::{Index, Key, View};
 use crate::reconcile::manifest::Manifests;
 use crate::reconcile::policy::{Policies, Processes};
 use crate::reconcile::queue::Queue;
@@ -35,6 +35,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+
+const OWN_NAMESPACE: &str = "m87-system";
 
 /// The clock of everything: the runtime's own, which a test moves.
 pub(super) struct VirtualClock(Instant);
@@ -199,6 +201,7 @@ impl Rig {
                 index: runs.clone(),
                 policies: policies.clone(),
                 manifests: manifests.clone(),
+                own_namespace: OWN_NAMESPACE.to_owned(),
                 queue: queue.clone(),
                 book: book.clone(),
                 history: Memory::Whole,
@@ -213,7 +216,7 @@ impl Rig {
                 client: client.clone(),
                 index: policies.clone(),
                 processes: Arc::new(Everybody),
-                own_namespace: "m87-system".to_owned(),
+                own_namespace: OWN_NAMESPACE.to_owned(),
                 clock: clock.clone(),
                 metrics: metrics.clone(),
                 events,
@@ -226,12 +229,14 @@ impl Rig {
             queue: queue.clone(),
             runs: runs.clone(),
             referred: |spec| &spec.policy_ref.name,
+            by_all: Some(Key::baseline(OWN_NAMESPACE)),
             work: Work::Policy,
         };
         let manifests_seen = ReferencesSeen {
             queue: queue.clone(),
             runs: runs.clone(),
             referred: |spec| &spec.manifest_ref.name,
+            by_all: None,
             work: Work::Manifest,
         };
         follow::<GovernancePolicySpec, _>(&client, policies, Arc::new(policies_seen), &stop);
@@ -312,6 +317,12 @@ pub(super) fn references(api: &FakeApi) {
 pub(super) fn apply_policy(api: &FakeApi, more: Value) -> String {
     let spec = merged(serde_json::to_value(fixtures::policy()).unwrap(), more);
     api.apply(GovernancePolicySpec::KIND, GovernancePolicySpec::PLURAL, "rules", spec, json!({}))
+}
+
+pub(super) fn apply_baseline(api: &FakeApi, more: Value) {
+    let spec = merged(serde_json::to_value(fixtures::policy()).unwrap(), more);
+    let (kind, plural) = (GovernancePolicySpec::KIND, GovernancePolicySpec::PLURAL);
+    api.apply_in(OWN_NAMESPACE, kind, plural, "baseline", spec, json!({}));
 }
 
 pub(super) fn apply_run(api: &FakeApi, name: &str, more: Value) -> String {
