@@ -216,7 +216,9 @@ impl Listener<PolicyView> for ReferencesSeen {
         self.queue.add((self.work)(key));
     }
 
-    fn gone(&self, _key: Key, _uid: String) {}
+    fn gone(&self, key: Key, _uid: String) {
+        self.wake(&key);
+    }
 
     fn synced(&self) {}
 }
@@ -227,7 +229,9 @@ impl Listener<ManifestView> for ReferencesSeen {
         self.queue.add((self.work)(key));
     }
 
-    fn gone(&self, _key: Key, _uid: String) {}
+    fn gone(&self, key: Key, _uid: String) {
+        self.wake(&key);
+    }
 
     fn synced(&self) {}
 }

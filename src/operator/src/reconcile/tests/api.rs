@@ -114,7 +114,11 @@ impl FakeApi {
     }
 
     pub(super) fn remove(&self, plural: &str, name: &str) {
-        let place = (plural.to_owned(), "ns".to_owned(), name.to_owned());
+        self.remove_in("ns", plural, name);
+    }
+
+    pub(super) fn remove_in(&self, namespace: &str, plural: &str, name: &str) {
+        let place = (plural.to_owned(), namespace.to_owned(), name.to_owned());
         let mut state = self.state();
         if let Some(object) = state.objects.remove(&place) {
             self.record(&mut state, &place.0, object, "DELETED");

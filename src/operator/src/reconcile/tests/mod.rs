@@ -11,7 +11,7 @@ use m87_core::dossier::{Dossier, Named, RunIdentity};
 use m87_core::fixtures;
 use m87_core::reason::Reason;
 use m87_core::tool::ManifestSpec;
-use rig::{Rig, apply_baseline, apply_policy, apply_run, references};
+use rig::{OWN_NAMESPACE, Rig, apply_baseline, apply_policy, apply_run, references};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -113,6 +113,27 @@ async fn a_suspended_baseline_holds_the_runs_of_every_namespace_and_lets_them_go
     apply_baseline(&rig.api, json!({}));
     rig.pass(1).await;
     assert!(rig.book.row(&uid).is_some());
+    apply_baseline(&rig.api, json!({"suspend": true}));
+    rig.pass(2).await;
+    let uid = rig.run("held-again");
+    rig.pass(5).await;
+    assert_eq!((rig.ready_reason("held-again").as_str(), rig.book.row(&uid)), ("PolicySuspended", None));
+    rig.api.remove_in(OWN_NAMESPACE, GovernancePolicySpec::PLURAL, "baseline");
+    rig.pass(1).await;
+    assert!(rig.book.row(&uid).is_some(), "there is none any more that is suspended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_suspended_policy_is_deleted_is_refused_like_any_without_one() {
+    let rig = Rig::start();
+    apply_policy(&rig.api, json!({"suspend": true}));
+    rig.pass(2).await;
+    let uid = rig.run("left");
+    rig.pass(5).await;
+    assert_eq!(rig.book.row(&uid), None);
+    rig.api.remove(GovernancePolicySpec::PLURAL, "rules");
+    rig.pass(70).await;
+    assert!(rig.book.row(&uid).is_some(), "it is opened, to be refused with a receipt");
 }
 
 #[tokio::test(start_paused = true)]

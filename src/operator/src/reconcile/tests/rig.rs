@@ -36,7 +36,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-const OWN_NAMESPACE: &str = "m87-system";
+pub(super) const OWN_NAMESPACE: &str = "m87-system";
 
 /// The clock of everything: the runtime's own, which a test moves.
 pub(super) struct VirtualClock(Instant);
