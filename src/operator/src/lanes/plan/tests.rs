@@ -44,6 +44,24 @@ fn nothing_is_written_while_nothing_differs() {
 }
 
 #[test]
+fn a_quantity_that_the_api_server_writes_its_own_way_is_the_same() {
+    let planned = |wanted: &str, found: &str| {
+        let resources = Resources { cpu_request: wanted.to_owned(), ..Resources::default() };
+        let mut live = deployment(&Settings { resources: resources.clone(), ..settings() }, Lane::Runner, 1);
+        live["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!(found);
+        plan(&Settings { resources, ..settings() }, &facts(Found::There(Box::new(live)))).len()
+    };
+    for (wanted, found) in
+        [("0.1", "100m"), ("1000m", "1"), ("1024Mi", "1Gi"), ("1.5Gi", "1536Mi"), ("1000k", "1M"), ("0.0001", "1m")]
+    {
+        assert_eq!(planned(wanted, found), 0, "{wanted} is {found}");
+    }
+    for (wanted, found) in [("0.1", "101m"), ("1Gi", "1G"), ("1", "1k"), ("1", ""), ("x", "1"), ("1", "x")] {
+        assert_eq!(planned(wanted, found), 1, "{wanted} is not {found}");
+    }
+}
+
+#[test]
 fn a_lane_that_is_missing_or_was_changed_is_applied() {
     let object = Box::new(deployment(&settings(), Lane::Runner, 1));
     let apply = [Action::Apply { lane: Lane::Runner, object }];
