@@ -89,11 +89,16 @@ impl Authority {
     /// The statement that every run of the namespace that was opened is sealed, or is listed as open.
     pub async fn closure(&self, cluster_uid: &str, namespace_uid: &str) -> Result<Closure, ExportError> {
         self.logs.catch_up_one(&*self.store, namespace_uid).await?;
-        let mut entries = self.store.log(namespace_uid, 0).await?;
         let checkpoint = self.checkpoint(cluster_uid, namespace_uid);
-        entries.truncate(usize::try_from(checkpoint.size).unwrap_or(usize::MAX));
+        let entries = self.store.log(namespace_uid, 0..checkpoint.size).await?;
         let checkpoint = checkpoint.seal(&self.key)?;
         Ok(Closure { checkpoint, open: closure(&entries)?, entries })
+    }
+
+    /// The signed size and root of a namespace's log as it is now.
+    pub async fn signed_checkpoint(&self, cluster_uid: &str, namespace_uid: &str) -> Result<Envelope, ExportError> {
+        self.logs.catch_up_one(&*self.store, namespace_uid).await?;
+        Ok(self.checkpoint(cluster_uid, namespace_uid).seal(&self.key)?)
     }
 
     /// Publishes a namespace's checkpoint outside the store, unless one of as many entries was.

@@ -6,6 +6,9 @@ use m87_core::log::Log;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
+/// Entries that are read at one time.
+const PAGE: u64 = 10_000;
+
 /// Each namespace's tree, by the namespace's uid.
 #[derive(Default)]
 pub(crate) struct LogBook {
@@ -26,13 +29,18 @@ impl LogBook {
     /// Reads what the store has more than the tree of one namespace.
     pub(crate) async fn catch_up_one(&self, store: &dyn Store, namespace_uid: &str) -> Result<(), StoreError> {
         let _one_at_a_time = self.catching_up.lock().await;
-        let from = self.with(namespace_uid, |log| log.size());
-        for entry in store.log(namespace_uid, from).await? {
-            let corrupt = |message: String| StoreError::Corrupt { what: "a log entry", message };
-            let leaf = entry.leaf().map_err(|error| corrupt(error.to_string()))?;
-            self.with(namespace_uid, |log| log.append(leaf));
+        loop {
+            let from = self.with(namespace_uid, |log| log.size());
+            let entries = store.log(namespace_uid, from..from.saturating_add(PAGE)).await?;
+            if entries.is_empty() {
+                return Ok(());
+            }
+            for entry in entries {
+                let corrupt = |message: String| StoreError::Corrupt { what: "a log entry", message };
+                let leaf = entry.leaf().map_err(|error| corrupt(error.to_string()))?;
+                self.with(namespace_uid, |log| log.append(leaf));
+            }
         }
-        Ok(())
     }
 
     /// The root of a namespace's log at that size, hex; `None` if it is not that long.
@@ -45,6 +53,8 @@ impl LogBook {
         let trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
         trees
             .iter()
+            // Who was only looked at has no log.
+            .filter(|(_, log)| log.size() > 0)
             .map(|(namespace, log)| (namespace.clone(), LogMark { size: log.size(), root: log.root().to_string() }))
             .collect()
     }

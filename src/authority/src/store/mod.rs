@@ -20,6 +20,7 @@ use crate::executor::AttemptKind;
 use crate::row::{Definition, Row, Run};
 use async_trait::async_trait;
 use m87_core::log::LogEntry;
+use std::ops::Range;
 
 /// A database of runs. SQLite implements it; the trait asks for nothing that PostgreSQL could not do.
 #[async_trait]
@@ -61,8 +62,8 @@ pub trait Store: Send + Sync {
     /// Where that run's receipt stands in its namespace's log, from 0; `None` if it has none yet.
     async fn log_index(&self, uid: &str) -> Result<Option<u64>, StoreError>;
 
-    /// The log of a namespace, from that index on.
-    async fn log(&self, namespace_uid: &str, from: u64) -> Result<Vec<LogEntry>, StoreError>;
+    /// Those entries of a namespace's log, as far as it goes.
+    async fn log(&self, namespace_uid: &str, range: Range<u64>) -> Result<Vec<LogEntry>, StoreError>;
 
     /// Every namespace that has a log.
     async fn namespaces(&self) -> Result<Vec<String>, StoreError>;

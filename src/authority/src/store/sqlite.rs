@@ -16,6 +16,7 @@ use m87_core::log::LogEntry;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Row};
 use std::fs::{File, OpenOptions, TryLockError};
+use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -261,10 +262,12 @@ impl Store for SqliteStore {
         row.map(|row| Ok(u64::try_from(row.try_get::<i64, _>(0)?).unwrap_or_default())).transpose()
     }
 
-    async fn log(&self, namespace_uid: &str, from: u64) -> Result<Vec<LogEntry>, StoreError> {
-        let rows = sqlx::query("SELECT entry FROM log WHERE namespace_uid = ? AND idx >= ? ORDER BY idx")
+    async fn log(&self, namespace_uid: &str, range: Range<u64>) -> Result<Vec<LogEntry>, StoreError> {
+        let index = |at: u64| i64::try_from(at).unwrap_or(i64::MAX);
+        let rows = sqlx::query("SELECT entry FROM log WHERE namespace_uid = ? AND idx >= ? AND idx < ? ORDER BY idx")
             .bind(namespace_uid)
-            .bind(i64::try_from(from).unwrap_or(i64::MAX))
+            .bind(index(range.start))
+            .bind(index(range.end))
             .fetch_all(&self.readers)
             .await?;
         rows.iter().map(|row| from_json("a log entry", &row.try_get::<String, _>(0)?)).collect()

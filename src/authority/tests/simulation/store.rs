@@ -8,6 +8,7 @@ use m87_authority::store::{
 };
 use m87_core::log::LogEntry;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 /// Everything that is stored; a clone is a copy of the disk.
@@ -261,10 +262,10 @@ impl Store for MemoryStore {
         })
     }
 
-    async fn log(&self, namespace_uid: &str, from: u64) -> Result<Vec<LogEntry>, StoreError> {
+    async fn log(&self, namespace_uid: &str, range: Range<u64>) -> Result<Vec<LogEntry>, StoreError> {
         self.read(|disk| {
             let entries = disk.logs.get(namespace_uid).map(Vec::as_slice).unwrap_or_default();
-            entries.iter().skip(from as usize).cloned().collect()
+            entries.iter().take(range.end as usize).skip(range.start as usize).cloned().collect()
         })
     }
 

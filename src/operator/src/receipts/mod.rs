@@ -112,8 +112,8 @@ async fn checkpoint(
     headers: HeaderMap,
 ) -> Answer {
     let tenant = receipts.admit(&headers, &namespace, Scope::Namespace).await?;
-    let closure = receipts.authority.closure(&receipts.cluster_uid, &tenant.uid).await.map_err(Refused::of_export)?;
-    let envelope = m87_core::json::to_canonical(&closure.checkpoint).map_err(Refused::internal)?;
+    let signed = receipts.authority.signed_checkpoint(&receipts.cluster_uid, &tenant.uid).await;
+    let envelope = m87_core::json::to_canonical(&signed.map_err(Refused::of_export)?).map_err(Refused::internal)?;
     text("application/json", envelope.into_bytes())
 }
 
