@@ -223,6 +223,24 @@ async fn a_bundle_verifies_with_the_key_that_is_served() {
 }
 
 #[tokio::test]
+async fn an_answer_has_its_place_until_it_is_sent() {
+    let place = place(false).await;
+    let ask = async || {
+        let request = Request::get("/v1/keys").body(Body::empty()).unwrap();
+        place.router.clone().oneshot(request).await.unwrap()
+    };
+    let mut unread = Vec::new();
+    for _ in 0..AT_ONCE {
+        unread.push(ask().await);
+    }
+    assert!(unread.iter().all(|answer| answer.status() == StatusCode::OK));
+    assert_eq!(ask().await.status(), StatusCode::SERVICE_UNAVAILABLE);
+    let read = to_bytes(unread.pop().unwrap().into_body(), MAX_ANSWER).await.unwrap();
+    assert!(!read.is_empty());
+    assert_eq!(ask().await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
 async fn the_log_has_every_run_under_its_checkpoint() {
     let place = place(false).await;
     let (code, bytes) = place.get("/v1/namespaces/default/log", Some("viewer")).await;
