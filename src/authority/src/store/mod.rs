@@ -214,6 +214,9 @@ pub enum StoreError {
     /// The disk is full.
     #[error("the disk under the store is full: make room, nothing is lost")]
     Full,
+    /// The transaction of this change was undone under the change of another.
+    #[error("the change was undone together with another one that failed: ask again")]
+    Undone,
     /// Another process holds the store.
     #[error("{0} is in use by another m87 process: wait for it to end, or choose another folder")]
     InUse(String),

@@ -77,7 +77,7 @@ impl SqliteStore {
             writer: Group::new(writer, latest.clone()),
             latest,
             readers,
-            reserve: Reserve::keep(folder, headroom.reserve_bytes),
+            reserve: Reserve::keep(folder, headroom),
             _lock: lock,
         })
     }
@@ -207,7 +207,11 @@ impl Store for SqliteStore {
     }
 
     async fn commit(&self, change: &Change<'_>) -> Result<(), StoreError> {
-        match self.try_commit(change).await {
+        let committed = match self.try_commit(change).await {
+            Err(StoreError::Undone) => self.try_commit(change).await,
+            other => other,
+        };
+        match committed {
             // What runs must still be sealed: that is what the reserve is for. Changes that were to become durable together fail
             // together, and only one of them finds the reserve.
             Err(StoreError::Full) => {
@@ -216,7 +220,11 @@ impl Store for SqliteStore {
                 }
                 self.try_commit(change).await
             }
-            other => other,
+            Ok(()) => {
+                self.reserve.refill_when_released();
+                Ok(())
+            }
+            Err(error) => Err(error),
         }
     }
 

@@ -194,12 +194,19 @@ async fn one_process_at_a_time_holds_a_store_and_its_id_stays() {
 #[test]
 fn the_reserve_is_given_back_once_and_kept_anew() {
     let folder = tempfile::tempdir().unwrap();
-    let reserve = reserve::Reserve::keep(folder.path(), 1 << 20);
+    let reserve = reserve::Reserve::keep(folder.path(), &Headroom { bytes: 0, reserve_bytes: 1 << 20 });
     assert_eq!(std::fs::metadata(folder.path().join("reserve")).unwrap().len(), 1 << 20);
     assert!(reserve.release());
     assert!(!reserve.release());
     reserve.refill();
     assert!(reserve.release());
+    reserve.refill_when_released();
+    assert!(reserve.release());
+    let short = Headroom { bytes: u64::MAX, reserve_bytes: 1 << 20 };
+    let short_of_room = reserve::Reserve::keep(folder.path(), &short);
+    assert!(short_of_room.release());
+    short_of_room.refill_when_released();
+    assert!(!short_of_room.release(), "it was taken from those who have to be sealed");
 }
 
 #[tokio::test]
@@ -220,9 +227,18 @@ async fn a_full_disk_is_said_and_loses_nothing() {
     let runs = store.unsealed().await.unwrap().len();
     assert_eq!(store.log("uid-of-default", 0..u64::MAX).await.unwrap().len(), runs, "a run without its entry");
     assert!(store.load("uid-of-a").await.unwrap().is_some());
-    // Room again: everything goes on.
+    // What has to be sealed has the reserve, and when there is room again everything goes on, and the reserve is back.
+    let (loaded, reserve) = (store.load("uid-of-a").await.unwrap().unwrap(), folder.path().join("reserve"));
+    let large = State::Claimed(claim(&"e".repeat(100_000), 1));
+    let row = Row { state: large, ..loaded.run.row.clone() };
+    let change = Change { epoch: 1, from: &loaded, row: &row, with: With::Nothing };
+    assert!(reserve.exists());
+    assert!(matches!(store.commit(&change).await, Err(StoreError::Full)));
+    assert!(!reserve.exists());
     store.limit_pages(100_000).await.unwrap();
     assert_eq!(insert(&store, &run("z", "z"), "p").await.unwrap(), Opened::New);
+    store.commit(&change).await.unwrap();
+    assert!(reserve.exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
