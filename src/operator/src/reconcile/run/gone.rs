@@ -14,6 +14,9 @@ impl Runs {
     /// Ends the run of an object that is gone. The API server is asked once more: a cache alone ends nothing.
     pub async fn reconcile_gone(&self, key: &Key, uid: &str) -> Result<Next, Failure> {
         observe::forget(&self.first_seen, uid);
+        if self.index.get(key).is_none() {
+            self.call(self.open.give_up(key));
+        }
         let run = self.book.load(uid).await?;
         if run.is_none_or(|run| run.row.sealed().is_some()) {
             return Ok(Next::Await);

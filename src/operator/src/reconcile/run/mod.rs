@@ -4,9 +4,11 @@
 pub mod decide;
 mod gone;
 mod observe;
+mod places;
 mod sink;
 
-pub use sink::{OpenRuns, RunSink};
+pub use places::OpenRuns;
+pub use sink::RunSink;
 
 use super::book::{Book, BookError};
 use super::index::{Index, Key, View};
@@ -114,10 +116,16 @@ enum Shown<'a> {
 impl Runs {
     /// Brings one run a step further, and says of it what is to be said.
     pub async fn reconcile(&self, key: &Key) -> Result<Next, Failure> {
-        let Some(view) = self.index.get(key) else { return Ok(Next::Await) };
+        let Some(view) = self.index.get(key) else {
+            self.call(self.open.give_up(key));
+            return Ok(Next::Await);
+        };
         let observed = self.observe(&view).await?;
         let decision = decide(&observed.facts);
         tracing::debug!(?decision, "decided");
+        if !wants_a_place(decision) {
+            self.call(self.open.give_up(key));
+        }
         match self.apply(&view, &observed, decision).await? {
             Shown::Nothing(next) => Ok(next),
             Shown::Status(said, next) => self.show(&view, said).await.map(|()| next),
@@ -185,7 +193,7 @@ impl Runs {
             // Accepting it is a restart.
             Waiting::StoreRestored => Next::Await,
             Waiting::Capacity => {
-                self.open.wait(view.key());
+                self.call(self.open.wait(view.key()));
                 Next::After(LOOK_FOR_ROOM)
             }
             Waiting::References(left) => {
@@ -208,7 +216,7 @@ impl Runs {
     ) -> Result<Shown<'o>, Failure> {
         let Some(request) = &observed.request else { return Ok(Shown::Nothing(Next::Retry)) };
         let (namespace, uid) = (&view.meta.key.namespace, &view.meta.uid);
-        if !self.open.take_place(namespace, uid) && ended.is_none() {
+        if ended.is_none() && !self.open.take_place(view.key(), uid) {
             return Ok(self.wait(view, Waiting::Capacity));
         }
         let opened = self.book.open(request, ended).await;
@@ -241,9 +249,12 @@ impl Runs {
 
     /// Gives a place back; whoever waits for one is looked at.
     fn make_room(&self, namespace: &str, uid: &str) {
-        if let Some(waiting) = self.open.leave_place(namespace, uid) {
-            self.queue.add(Work::Run(waiting));
-        }
+        self.call(self.open.leave_place(namespace, uid));
+    }
+
+    /// For those there is a place.
+    fn call(&self, called: Vec<Key>) {
+        called.into_iter().for_each(|run| self.queue.add(Work::Run(run)));
     }
 
     /// Writes what is to be said, unless it is said already.
@@ -281,6 +292,22 @@ impl Runs {
             }
             (Said::Run { .. } | Said::Waiting(_) | Said::AlreadyDone { .. }, _) => {}
         }
+    }
+}
+
+/// Whether a run for which that was decided is opened, or would be if there were room.
+const fn wants_a_place(decision: Decision) -> bool {
+    match decision {
+        Decision::Open | Decision::Wait(Waiting::Capacity) => true,
+        Decision::Leave
+        | Decision::Refuse
+        | Decision::Wait(
+            Waiting::StoreRestored | Waiting::Suspended | Waiting::PolicySuspended | Waiting::References(_),
+        )
+        | Decision::OpenEnded(_)
+        | Decision::End(_)
+        | Decision::Expire
+        | Decision::ExpireLater(_) => false,
     }
 }
 

@@ -98,7 +98,7 @@ impl Runs {
         if !(is_there(&spec.policy_ref.name, policy) && is_there(&spec.manifest_ref.name, manifest)) {
             facts.references = References::Missing(since(&self.first_seen, view.uid()));
         }
-        if !self.open.has_place(&key.namespace, view.uid()) {
+        if !self.open.has_place(key, view.uid()) {
             facts.capacity = Capacity::Full;
         }
         // Nothing is asked for a run that will not be opened now; but of one that another has done before, more may be to be said.

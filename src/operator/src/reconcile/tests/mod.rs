@@ -335,6 +335,25 @@ async fn a_tenant_at_its_cap_waits_and_goes_on_as_its_runs_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_run_that_waits_and_is_suspended_or_deleted_lets_the_next_one_go() {
+    let rig = Rig::start();
+    let open: Vec<_> = ["a", "b", "c"].into_iter().map(|name| rig.run(name)).collect();
+    rig.pass(2).await;
+    for name in ["suspended", "deleted"] {
+        rig.run(name);
+        rig.pass(2).await;
+    }
+    let last = rig.run("last");
+    rig.pass(2).await;
+    apply_run(&rig.api, "suspended", json!({"suspend": true}));
+    rig.api.remove(RUNS, "deleted");
+    rig.book.seal(&open[0], fixtures::evidence());
+    rig.pass(1).await;
+    assert!(rig.book.row(&last).is_some(), "a place is kept for runs that do not want it");
+    assert_eq!(rig.book.len(), 4);
+}
+
+#[tokio::test(start_paused = true)]
 async fn expired_objects_are_deleted_and_never_those_that_a_gitops_tool_tracks() {
     let rig = Rig::start();
     let policy = apply_policy(&rig.api, json!({"retention": {"ttlSecondsAfterSealed": 60}}));
