@@ -18,6 +18,8 @@ use std::sync::OnceLock;
 
 /// How large an input may be as canonical JSON, in bytes.
 pub const MAX_INPUT: usize = 4096;
+/// How many bytes a tool's schema may have as canonical JSON. It is kept with every run of the tool.
+const MAX_SCHEMA: usize = 64 << 10;
 
 /// The tools of a manifest, found by name and by capability.
 #[derive(Debug)]
@@ -180,9 +182,11 @@ fn compile(schema: &Value) -> Result<jsonschema::Validator, String> {
         return Err("a schema is an object; write {\"type\": \"object\"} and its properties".to_owned());
     }
     // As its canonical text reads, so that whoever reads it back from a bundle finds the same words.
-    let schema = &json::canonical(schema)
-        .and_then(|text| json::from_canonical::<Value>(text.as_bytes()))
-        .map_err(|error| error.to_string())?;
+    let text = json::canonical(schema).map_err(|error| error.to_string())?;
+    if text.len() > MAX_SCHEMA {
+        return Err(format!("it has {} bytes as canonical JSON; at most {MAX_SCHEMA} are allowed", text.len()));
+    }
+    let schema = &json::from_canonical::<Value>(text.as_bytes()).map_err(|error| error.to_string())?;
     match schema.get("$schema") {
         None => {}
         Some(Value::String(dialect)) if dialect.trim_end_matches('#') == DIALECT => {}
@@ -366,6 +370,7 @@ mod tests {
             json!({"pattern": "(?=look)ahead"}),
             json!({"pattern": "("}),
             json!({"$schema": "https://example.com/own-dialect", "type": "object"}),
+            json!({"description": "x".repeat(MAX_SCHEMA)}),
         ] {
             let entry = ToolEntry { input_schema: schema.clone(), ..tool() };
             let entries = [entry];

@@ -15,8 +15,8 @@
 //!
 //! Owners may be gone at any time. Each step of this table is a task of its own, so that none is left half done.
 
-use super::latest::Latest;
-use super::{Loaded, StoreError};
+use super::StoreError;
+use super::latest::{Became, Latest};
 use sqlx::{Executor, SqliteConnection};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ struct Writer {
     /// A change was begun and not finished: whoever comes next undoes it.
     unfinished: bool,
     /// Runs as the transaction that is open makes them, in the order of its changes.
-    became: Vec<Loaded>,
+    became: Vec<Became>,
 }
 
 /// What became of a transaction.
@@ -130,7 +130,7 @@ impl Writer {
 
 impl Grouped {
     /// Finishes the change, by which a run may have become another, and waits until it is durable.
-    pub(super) async fn commit(self, became: Option<Loaded>) -> Result<(), StoreError> {
+    pub(super) async fn commit(self, became: Option<Became>) -> Result<(), StoreError> {
         let Self { mut writer, mut outcome } = self;
         to_the_end(async move {
             writer.connection.execute("RELEASE change").await?;

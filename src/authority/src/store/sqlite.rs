@@ -3,7 +3,7 @@
 use super::change::{claim_effect, insert_run, number, update_run};
 use super::codec::{effect, from_json, loaded, to_json};
 use super::group::{Group, Grouped};
-use super::latest::Latest;
+use super::latest::{Became, Latest};
 use super::migrate::migrate;
 use super::reserve::Reserve;
 use super::{
@@ -106,7 +106,8 @@ impl SqliteStore {
         let Loaded { run, version, barred } = change.from;
         // As it reads, which is what counts: JSON has one null for what is absent and what is null.
         let run = Run { dossier: run.dossier.clone(), row: from_json("a row", &row)? };
-        grouped.commit(Some(Loaded { run, version: version.saturating_add(1), barred: *barred })).await
+        let run = Loaded { run, version: version.saturating_add(1), barred: *barred };
+        grouped.commit(Some(Became { run, row_bytes: row.len() })).await
     }
 }
 
@@ -165,7 +166,8 @@ impl Store for SqliteStore {
             claim_effect(&mut transaction, opening).await?;
         }
         let run = Run { dossier: Arc::new(from_json("a dossier", &dossier_json)?), row: from_json("a row", &row)? };
-        transaction.commit(Some(Loaded { run, version: 1, barred: false })).await?;
+        let run = Loaded { run, version: 1, barred: false };
+        transaction.commit(Some(Became { run, row_bytes: row.len() })).await?;
         Ok(opened)
     }
 
