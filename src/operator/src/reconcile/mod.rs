@@ -6,6 +6,7 @@ pub mod index;
 pub mod manifest;
 pub mod policy;
 pub mod queue;
+pub mod retention;
 pub mod run;
 pub mod view;
 pub mod watch;
@@ -27,7 +28,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
-use view::{ManifestView, PolicyView, RunView};
+use view::{ManifestView, RunView};
 use watch::Listener;
 
 /// How many things are reconciled at one time.
@@ -208,19 +209,6 @@ impl ReferencesSeen {
         };
         self.runs.matching(waits).into_iter().for_each(|run| self.queue.add(Work::Run(run)));
     }
-}
-
-impl Listener<PolicyView> for ReferencesSeen {
-    fn applied(&self, key: Key) {
-        self.wake(&key);
-        self.queue.add((self.work)(key));
-    }
-
-    fn gone(&self, key: Key, _uid: String) {
-        self.wake(&key);
-    }
-
-    fn synced(&self) {}
 }
 
 impl Listener<ManifestView> for ReferencesSeen {

@@ -90,6 +90,8 @@ pub struct RunView {
     pub meta: Meta,
     /// What it asks for; `None` if it looks as if it were over.
     pub spec: Option<Read<Arc<GovernedRunSpec>>>,
+    /// The name of its policy; `None` if it cannot be read. It stays when the run is over.
+    pub policy: Option<String>,
     /// Whether a GitOps tool takes care of it.
     pub tracked: Tracked,
     /// `compute_hash` of its status; `None` if there is none.
@@ -116,6 +118,7 @@ impl RunView {
         Self {
             shown_over: says("terminal") && says("receipt"),
             status: status.and_then(|status| compute_hash(status).ok()),
+            policy: spec.as_ref().ok().map(|spec| spec.policy_ref.name.clone()),
             tracked: tracked(object),
             meta: Meta::of(object),
             spec: Some(spec),

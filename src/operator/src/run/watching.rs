@@ -9,6 +9,7 @@ use crate::reconcile::index::{Index, Key, View};
 use crate::reconcile::manifest::Manifests;
 use crate::reconcile::policy::Policies;
 use crate::reconcile::queue::Queue;
+use crate::reconcile::retention::PoliciesSeen;
 use crate::reconcile::run::{self, Memory, OpenRuns, Runs};
 use crate::reconcile::view::{ManifestView, PolicyView, RunView};
 use crate::reconcile::watch::{Heartbeat, Listener, Watch};
@@ -155,13 +156,12 @@ fn watches(shared: &Shared, kinds: &Kinds, synced: Arc<Notify>) -> Beats {
         policies: follow::<GovernancePolicySpec, _>(
             shared,
             kinds.policies.clone(),
-            Arc::new(ReferencesSeen {
-                queue: queue.clone(),
-                runs: runs.clone(),
-                referred: |spec| &spec.policy_ref.name,
-                by_all: Some(Key::baseline(&shared.config.namespace)),
-                work: Work::Policy,
-            }),
+            Arc::new(PoliciesSeen::new(
+                queue.clone(),
+                runs.clone(),
+                kinds.policies.clone(),
+                Key::baseline(&shared.config.namespace),
+            )),
         ),
         manifests: follow::<ManifestSpec, _>(
             shared,

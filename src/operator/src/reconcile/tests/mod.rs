@@ -335,6 +335,24 @@ async fn a_tenant_at_its_cap_waits_and_goes_on_as_its_runs_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_policy_that_keeps_objects_for_another_time_says_so_of_runs_that_are_over() {
+    let rig = Rig::start();
+    let policy = apply_policy(&rig.api, json!({}));
+    rig.pass(2).await;
+    *rig.book.policy_uid.lock().unwrap() = policy;
+    *rig.book.seals_after.lock().unwrap() = Some(Duration::ZERO);
+    rig.run("r");
+    rig.pass(100).await;
+    assert_eq!(rig.says("r", "/terminal"), "COMPLETE");
+    apply_policy(&rig.api, json!({"retention": {"ttlSecondsAfterSealed": 3600}}));
+    rig.pass(100).await;
+    assert!(rig.api.exists(RUNS, "r"));
+    apply_policy(&rig.api, json!({"retention": {"ttlSecondsAfterSealed": 60}}));
+    rig.pass(2).await;
+    assert!(!rig.api.exists(RUNS, "r"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_run_that_waits_and_is_suspended_or_deleted_lets_the_next_one_go() {
     let rig = Rig::start();
     let open: Vec<_> = ["a", "b", "c"].into_iter().map(|name| rig.run(name)).collect();

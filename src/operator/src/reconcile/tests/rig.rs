@@ -9,6 +9,7 @@ use crate::reconcile::index::{Index, Key, View};
 use crate::reconcile::manifest::Manifests;
 use crate::reconcile::policy::{Policies, Processes};
 use crate::reconcile::queue::Queue;
+use crate::reconcile::retention::PoliciesSeen;
 use crate::reconcile::run::{Admission, Memory, OpenRuns, RunSink, Runs};
 use crate::reconcile::view::{ManifestView, PolicyView, RunView};
 use crate::reconcile::watch::{Heartbeat, Listener, Watch};
@@ -225,13 +226,8 @@ impl Rig {
             queue: queue.clone(),
             metrics,
         });
-        let policies_seen = ReferencesSeen {
-            queue: queue.clone(),
-            runs: runs.clone(),
-            referred: |spec| &spec.policy_ref.name,
-            by_all: Some(Key::baseline(OWN_NAMESPACE)),
-            work: Work::Policy,
-        };
+        let baseline = Key::baseline(OWN_NAMESPACE);
+        let policies_seen = PoliciesSeen::new(queue.clone(), runs.clone(), policies.clone(), baseline);
         let manifests_seen = ReferencesSeen {
             queue: queue.clone(),
             runs: runs.clone(),
