@@ -181,38 +181,61 @@ fn place(config: &Config, start: &str) -> String {
 
 /// Everything that only a leader does. Returns when it has to end.
 async fn while_leading(shared: &Shared, leadership: &Leadership, stop: &CancellationToken) -> anyhow::Result<Ended> {
-    let lost = leadership.lost();
-    let over = async {
-        tokio::select! {
-            () = lost.cancelled() => Ended::LostLead,
-            () = stop.cancelled() => Ended::Stopped,
-        }
+    let mut engine = None;
+    let work = async {
+        let ground = Ground::open(shared, leadership).await?;
+        engine.clone_from(&ground.engine);
+        let why = ground.work(shared).await?.await;
+        shared.health.die(why);
+        Ok(Ended::Broken)
     };
-    let started = tokio::select! {
-        ended = over => return Ok(ended),
-        ground = Ground::open(shared, leadership) => ground?,
-    };
-    let engine = started.engine.clone();
-    let broken = started.work(shared).await?;
-    let ended = tokio::select! {
-        () = lost.cancelled() => Ended::LostLead,
-        () = stop.cancelled() => Ended::Stopped,
-        why = broken => {
-            shared.health.die(why);
-            Ended::Broken
-        }
-    };
+    let ended = until_over(leadership.lost(), stop, work).await;
     rest(shared).await;
     if let Some(engine) = engine {
         engine.stop().await;
     }
-    Ok(ended)
+    ended
+}
+
+/// Works until that ends by itself, or until this process has to end: whatever is waited for then is waited for no longer.
+async fn until_over(
+    lost: &CancellationToken,
+    stop: &CancellationToken,
+    work: impl Future<Output = anyhow::Result<Ended>>,
+) -> anyhow::Result<Ended> {
+    tokio::select! {
+        biased;
+        () = lost.cancelled() => Ok(Ended::LostLead),
+        () = stop.cancelled() => Ok(Ended::Stopped),
+        ended = work => ended,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::Settings;
+
+    /// Whichever of its steps it is that hangs: they are one thing here.
+    #[tokio::test]
+    async fn a_lost_lease_and_a_stop_end_work_that_hangs() {
+        for (is_lost, expected) in [(true, Ended::LostLead), (false, Ended::Stopped)] {
+            let (lost, stop) = (CancellationToken::new(), CancellationToken::new());
+            let work = async {
+                if is_lost {
+                    lost.cancel()
+                } else {
+                    stop.cancel()
+                }
+                std::future::pending().await
+            };
+            assert_eq!(until_over(&lost, &stop, work).await.ok(), Some(expected));
+        }
+        let never = CancellationToken::new();
+        let broken = until_over(&never, &never, async { Ok(Ended::Broken) }).await;
+        assert_eq!(broken.ok(), Some(Ended::Broken));
+        assert!(until_over(&never, &never, async { anyhow::bail!("it cannot be opened") }).await.is_err());
+    }
 
     fn place_of(uid: Option<&str>, start: &str) -> String {
         let settings = Settings { pod_uid: uid.map(str::to_owned), ..Settings::default() };
