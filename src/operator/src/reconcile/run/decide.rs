@@ -139,6 +139,20 @@ pub fn decide(facts: &Facts) -> Decision {
     }
 }
 
+/// Whether it has to be read what would be opened, and who has done the same before: only for a run that is opened now, or of
+/// which more may be to be said because another has done the same.
+pub fn needs_request(facts: &Facts) -> bool {
+    if facts.deleting || !facts.readable {
+        return false;
+    }
+    let is_held = facts.suspend || facts.policy_suspended || facts.capacity == Capacity::Full;
+    match facts.history {
+        History::Whole => !is_held || facts.cancel || facts.shown_over,
+        History::Refusing => false,
+        History::Lost => true,
+    }
+}
+
 fn unopened(facts: &Facts) -> Decision {
     if facts.deleting {
         return Decision::Leave;
@@ -273,6 +287,44 @@ mod tests {
         assert_eq!(lost(History::Lost, |f| f.readable = false), Decision::Refuse);
         let going = Facts { history: History::Lost, cancel: true, ..facts(Stand::Going) };
         assert_eq!(decide(&going), Decision::End(Reason::Cancelled), "the authority knows of it");
+    }
+
+    /// Of every way in which an unknown run can be.
+    #[test]
+    fn what_is_opened_was_read_and_what_only_waits_was_not() {
+        let mut waits = 0;
+        for bits in 0..128_u32 {
+            let is = |at: u32| bits >> at & 1 == 1;
+            for history in [History::Whole, History::Refusing, History::Lost] {
+                let facts = Facts {
+                    deleting: is(0),
+                    readable: !is(1),
+                    cancel: is(2),
+                    suspend: is(3),
+                    policy_suspended: is(4),
+                    shown_over: is(5),
+                    capacity: if is(6) { Capacity::Full } else { Capacity::Free },
+                    history,
+                    ..facts(Stand::Unknown)
+                };
+                match decide(&facts) {
+                    Decision::Open | Decision::OpenEnded(_) => assert!(needs_request(&facts), "{facts:?}"),
+                    Decision::Wait(_) if !facts.shown_over => {
+                        waits += 1;
+                        assert!(!needs_request(&facts), "{facts:?}");
+                    }
+                    Decision::Refuse => assert!(!needs_request(&facts), "{facts:?}"),
+                    Decision::Leave
+                    | Decision::Wait(_)
+                    | Decision::End(_)
+                    | Decision::Expire
+                    | Decision::ExpireLater(_) => {}
+                }
+            }
+        }
+        assert!(waits > 0);
+        let over = Facts { suspend: true, shown_over: true, ..facts(Stand::Unknown) };
+        assert!(needs_request(&over), "it may show what another has done");
     }
 
     #[test]

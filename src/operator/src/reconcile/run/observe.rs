@@ -1,7 +1,7 @@
 //! What is known of a run: the only step that reads.
 
 use super::Runs;
-use super::decide::{Capacity, Facts, History, References, Stand};
+use super::decide::{Capacity, Facts, References, Stand, needs_request};
 use crate::objects::within;
 use crate::reconcile::Failure;
 use crate::reconcile::index::{Key, View};
@@ -101,10 +101,7 @@ impl Runs {
         if !self.open.has_place(key, view.uid()) {
             facts.capacity = Capacity::Full;
         }
-        // Nothing is asked for a run that will not be opened now; but of one that another has done before, more may be to be said.
-        let is_lost = facts.history == History::Lost;
-        let is_held = facts.suspend || facts.policy_suspended || facts.capacity == Capacity::Full;
-        if facts.history == History::Refusing || (is_held && !facts.cancel && !is_lost && !view.shown_over) {
+        if !needs_request(facts) {
             return Ok((Record::None, None));
         }
         let Some(request) = self.request(view, spec).await? else { return Ok((Record::None, None)) };
