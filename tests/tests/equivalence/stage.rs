@@ -112,7 +112,7 @@ impl Stage {
             let authority: Arc<dyn AuthorityClient> = Arc::new(InProcess::new(service.clone(), Principal::Lane(lane)));
             let client = Client::new(engine.channel(Caller::Lane(lane)));
             let told = |honest| Arc::new(Told { honest, parts: parts.clone() });
-            let worker = handlers(lane, &authority)
+            let worker = handlers(lane, &authority, &stop)
                 .into_iter()
                 .fold(JobWorker::new(client, WorkerOptions::new(lane.name())), |worker, (job, honest)| {
                     worker.handle(job.name(), told(honest))

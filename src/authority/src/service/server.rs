@@ -23,6 +23,9 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
+/// How long calls may take to finish after `stop`. Those that are held would hold up whoever leads next; who asks, asks again.
+const CLOSING: Duration = Duration::from_secs(2);
+
 struct Gate {
     service: Service,
     callers: Arc<dyn Callers>,
@@ -51,7 +54,7 @@ pub async fn serve(
     serve_by(service, callers, &leaf, listener, stop).await
 }
 
-/// Serves until `stop`, with a certificate that may be replaced meanwhile.
+/// Serves until `stop`, and what is begun then for a moment longer, with a certificate that may be replaced meanwhile.
 pub async fn serve_by(
     service: Service,
     callers: Arc<dyn Callers>,
@@ -60,13 +63,19 @@ pub async fn serve_by(
     stop: CancellationToken,
 ) -> Result<(), ServeError> {
     let connections = incoming(listener, leaf.server(&[H2])?);
-    Server::builder()
+    let serving = Server::builder()
         .tcp_nodelay(true)
         .http2_keepalive_interval(Some(Duration::from_secs(20)))
         .add_service(AuthorityServer::new(Gate { service, callers }))
-        .serve_with_incoming_shutdown(connections, stop.cancelled_owned())
-        .await?;
-    Ok(())
+        .serve_with_incoming_shutdown(connections, stop.clone().cancelled_owned());
+    let overdue = async {
+        stop.cancelled().await;
+        tokio::time::sleep(CLOSING).await;
+    };
+    tokio::select! {
+        served = serving => Ok(served?),
+        () = overdue => Ok(()),
+    }
 }
 
 impl Gate {

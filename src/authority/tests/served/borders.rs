@@ -12,6 +12,7 @@ use m87_core::lane::{JobType, Lane};
 use m87_core::reason::{Reason, Terminal};
 use serde_json::json;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 async fn open(served: &Served) -> String {
     match served.open("a").await {
@@ -162,4 +163,19 @@ async fn a_validation_that_the_executor_sees_to_its_end_needs_no_report() {
         }
         assert_eq!(served.ended(&uid, 1, terminal.end_event()).await, (terminal, reason));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_is_held_does_not_hold_up_who_leads_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::begin(folder.path()).await;
+    open(&served).await;
+    served.contracted(1).await;
+    let runner = served.lane(Lane::Runner);
+    let wait = WaitRequest { job: Some(job(JobType::Execute, 1)), wait_ms: 10_000 };
+    let held = tokio::spawn(async move { runner.execute(wait).await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!held.is_finished());
+    served.stop.cancel();
+    tokio::time::timeout(Duration::from_secs(5), served.serving).await.unwrap().unwrap();
 }

@@ -113,6 +113,7 @@ pub struct Served {
     pub authority: Arc<Authority>,
     pub driver: Driver,
     pub stop: CancellationToken,
+    pub serving: tokio::task::JoinHandle<()>,
     pub folder: std::path::PathBuf,
 }
 
@@ -154,8 +155,9 @@ impl Served {
         std::fs::write(&address_file, format!("{}\n", listener.local_addr().unwrap())).unwrap();
         let callers = LaneCredentials::open(folder, &identity.ca_pem, address_file, &SystemEntropy).unwrap();
         let (service, stopped) = (Service::new(authority.clone()), stop.clone());
-        tokio::spawn(async move { serve(service, Arc::new(callers), &identity, listener, stopped).await.unwrap() });
-        Self { around, authority, driver, stop, folder: folder.to_owned() }
+        let serving = async move { serve(service, Arc::new(callers), &identity, listener, stopped).await.unwrap() };
+        let serving = tokio::spawn(serving);
+        Self { around, authority, driver, stop, serving, folder: folder.to_owned() }
     }
 
     pub fn lane(&self, lane: Lane) -> GrpcClient {

@@ -28,6 +28,9 @@ use tokio_util::sync::CancellationToken;
 /// Between two tries while the authority does not answer.
 const BACK_OFF: BackOff = BackOff { first: Duration::from_millis(100), cap: Duration::from_secs(5) };
 
+/// Between two tries while the engine does not answer: it is back soon, and its jobs wait for those who do them.
+const ENGINE_BACK_OFF: BackOff = BackOff { first: Duration::from_millis(100), cap: Duration::from_secs(2) };
+
 /// How long the authority may hold a question whose answer is not there yet; it allows ten seconds.
 const HOLD_MS: i64 = 10_000;
 
@@ -43,14 +46,19 @@ pub async fn run_lane(
     options: WorkerOptions,
     stop: CancellationToken,
 ) {
-    let worker = JobWorker::new(client, WorkerOptions { variables: Some(vec![NO_VARIABLE.to_owned()]), ..options });
-    let handlers = handlers(lane, &authority);
+    let variables = Some(vec![NO_VARIABLE.to_owned()]);
+    let worker = JobWorker::new(client, WorkerOptions { variables, back_off: ENGINE_BACK_OFF, ..options });
+    let handlers = handlers(lane, &authority, &stop);
     handlers.into_iter().fold(worker, |worker, (job, handler)| worker.handle(job.name(), handler)).run(stop).await;
 }
 
-/// A lane's handlers, by the type of job.
-pub fn handlers(lane: Lane, authority: &Arc<dyn AuthorityClient>) -> Vec<(JobType, Arc<dyn Handler>)> {
-    let handler = |job| Arc::new(LaneHandler::new(job, Arc::clone(authority))) as Arc<dyn Handler>;
+/// A lane's handlers, by the type of job. From `stop` on they wait for nothing that somebody else does.
+pub fn handlers(
+    lane: Lane,
+    authority: &Arc<dyn AuthorityClient>,
+    stop: &CancellationToken,
+) -> Vec<(JobType, Arc<dyn Handler>)> {
+    let handler = |job| Arc::new(LaneHandler::new(job, Arc::clone(authority), stop.clone())) as Arc<dyn Handler>;
     lane.jobs().map(|job| (job, handler(job))).collect()
 }
 
@@ -60,11 +68,28 @@ struct LaneHandler {
     authority: Arc<dyn AuthorityClient>,
     /// Shared by all jobs of the type: who does not answer one of them does not answer the others.
     waits: Mutex<Waits>,
+    stop: CancellationToken,
 }
 
 impl LaneHandler {
-    fn new(job: JobType, authority: Arc<dyn AuthorityClient>) -> Self {
-        Self { job, authority, waits: Mutex::new(BACK_OFF.start()) }
+    fn new(job: JobType, authority: Arc<dyn AuthorityClient>, stop: CancellationToken) -> Self {
+        Self { job, authority, waits: Mutex::new(BACK_OFF.start()), stop }
+    }
+
+    /// The lane has to stop, and this job may wait for others for longer than it has: whoever comes next waits from now on.
+    async fn has_to_let_go(&self) {
+        match self.job {
+            JobType::Execute | JobType::VerifyArtifact => self.stop.cancelled().await,
+            // What the lane does itself is soon done.
+            JobType::Propose
+            | JobType::Validate
+            | JobType::BuildContract
+            | JobType::EmitArtifact
+            | JobType::FailureReceipt
+            | JobType::RouteMemory
+            | JobType::ClaimRun
+            | JobType::RecordTerminal => std::future::pending().await,
+        }
     }
 
     async fn perform(&self, job: Job) -> Result<Value, AuthorityError> {
@@ -94,7 +119,10 @@ impl LaneHandler {
 impl Handler for LaneHandler {
     async fn handle(&self, job: m87_zeebe::Job) -> Outcome {
         let (element, instance) = (job.element_id.clone(), job.instance);
-        let answer = self.perform(to_wire(job)).await;
+        let answer = tokio::select! {
+            answer = self.perform(to_wire(job)) => answer,
+            () = self.has_to_let_go() => return Outcome::HandBack,
+        };
         match answer {
             Ok(variables) => {
                 self.waits.lock().unwrap_or_else(PoisonError::into_inner).succeeded();

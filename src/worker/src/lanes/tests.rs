@@ -9,8 +9,12 @@ use m87_authority::proto::{
 };
 use m87_core::dossier::Dossier;
 use m87_core::json::{compute_hash, sha256_hex, to_canonical};
+use m87_engine::gateway::Caller;
+use m87_engine::{Engine, EngineOptions};
 use m87_zeebe::{DefinitionKey, ElementKey, InstanceKey, JobKey};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 /// What the fake authority answers, and what it was told.
 struct Fake {
@@ -19,6 +23,7 @@ struct Fake {
     stored: Value,
     artifact: Vec<u8>,
     execute: Mutex<VecDeque<ExecuteReply>>,
+    executing: AtomicUsize,
     verify: Mutex<VecDeque<VerifyReply>>,
     /// Every call answers this instead.
     down: Option<AuthorityError>,
@@ -32,6 +37,7 @@ impl Default for Fake {
             stored: json!({}),
             artifact: b"artifact".to_vec(),
             execute: Mutex::default(),
+            executing: AtomicUsize::new(0),
             verify: Mutex::default(),
             down: None,
             recorded: Mutex::default(),
@@ -70,7 +76,13 @@ impl AuthorityClient for Fake {
     async fn execute(&self, request: WaitRequest) -> Result<ExecuteReply, AuthorityError> {
         self.up()?;
         assert!((1..=10_000).contains(&request.wait_ms));
-        Ok(self.execute.lock().unwrap().pop_front().unwrap())
+        self.executing.fetch_add(1, Ordering::SeqCst);
+        let reply = self.execute.lock().unwrap().pop_front();
+        match reply {
+            Some(reply) => Ok(reply),
+            // Held, as while the tool runs.
+            None => std::future::pending().await,
+        }
     }
 
     async fn verify(&self, _: WaitRequest) -> Result<VerifyReply, AuthorityError> {
@@ -128,7 +140,7 @@ fn job(job: JobType) -> m87_zeebe::Job {
 async fn done(fake: Fake, kind: JobType) -> (Outcome, Vec<Value>) {
     let fake = Arc::new(fake);
     let authority: Arc<dyn AuthorityClient> = fake.clone();
-    let outcome = LaneHandler::new(kind, authority).handle(job(kind)).await;
+    let outcome = LaneHandler::new(kind, authority, CancellationToken::new()).handle(job(kind)).await;
     let recorded = fake.recorded.lock().unwrap().clone();
     (outcome, recorded)
 }
@@ -141,7 +153,8 @@ fn complete(variables: Value) -> Outcome {
 fn every_lane_has_a_handler_for_each_of_its_jobs_and_for_no_other() {
     let authority: Arc<dyn AuthorityClient> = Arc::new(Fake::default());
     for lane in Lane::ALL {
-        let jobs: Vec<JobType> = handlers(lane, &authority).into_iter().map(|(job, _)| job).collect();
+        let jobs: Vec<JobType> =
+            handlers(lane, &authority, &CancellationToken::new()).into_iter().map(|(job, _)| job).collect();
         assert_eq!(jobs, lane.jobs().collect::<Vec<_>>());
         assert!(!jobs.contains(&JobType::RecordTerminal) && !jobs.contains(&JobType::ClaimRun));
     }
@@ -273,7 +286,8 @@ fn lane_jobs() -> impl Iterator<Item = JobType> {
 async fn no_answer_is_tried_again_with_growing_pauses() {
     for kind in lane_jobs() {
         let down = Some(AuthorityError::Unavailable("away".to_owned()));
-        let handler = LaneHandler::new(kind, Arc::new(Fake { down, ..Fake::default() }));
+        let authority = Arc::new(Fake { down, ..Fake::default() });
+        let handler = LaneHandler::new(kind, authority, CancellationToken::new());
         let mut pauses = Vec::new();
         for _ in 0..5 {
             match handler.handle(job(kind)).await {
@@ -320,4 +334,48 @@ async fn a_brief_that_cannot_be_read_refuses() {
             assert!(recorded.is_empty());
         }
     }
+}
+
+const ONE_TASK: &str = r#"<definitions xmlns="http://www.omg.org/spec/BPMN/20100524/MODEL"
+    xmlns:zeebe="http://camunda.org/schema/zeebe/1.0" id="d" targetNamespace="test">
+  <process id="one" isExecutable="true">
+    <startEvent id="start"/>
+    <sequenceFlow id="f1" sourceRef="start" targetRef="task"/>
+    <serviceTask id="task"><extensionElements><zeebe:taskDefinition type="TYPE"/></extensionElements></serviceTask>
+    <sequenceFlow id="f2" sourceRef="task" targetRef="end"/>
+    <endEvent id="end"/>
+  </process>
+</definitions>"#;
+
+/// As when a lane's pod is replaced by another: nobody waits for the grace of the one or for the time-out of its job.
+#[tokio::test]
+async fn a_lane_that_stops_gives_back_what_it_only_waits_for_and_another_takes_it_at_once() {
+    let engine = Engine::open(EngineOptions::default()).await.unwrap();
+    let fake = Arc::new(Fake::default());
+    let until = async |executing| {
+        while fake.executing.load(Ordering::SeqCst) < executing {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let start = |stop: &CancellationToken| {
+        let client = Client::new(engine.channel(Caller::Lane(Lane::Runner)));
+        let (authority, stop) = (fake.clone(), stop.clone());
+        tokio::spawn(run_lane(Lane::Runner, client, authority, WorkerOptions::new("runner"), stop))
+    };
+    let (old, new) = (CancellationToken::new(), CancellationToken::new());
+    let replaced = start(&old);
+    let operator = Client::new(engine.channel(Caller::Operator));
+    let bpmn = ONE_TASK.replace("TYPE", JobType::Execute.name());
+    operator.deploy(&[("one.bpmn", bpmn.as_bytes())]).await.unwrap();
+    operator.create_instance(&m87_zeebe::Definition::Latest("one".to_owned()), &serde_json::Map::new()).await.unwrap();
+    until(1).await;
+    let started = start(&new);
+    let asked = Instant::now();
+    old.cancel();
+    tokio::time::timeout(Duration::from_secs(20), until(2)).await.unwrap();
+    assert!(asked.elapsed() < Duration::from_secs(4), "{:?}", asked.elapsed());
+    replaced.await.unwrap();
+    new.cancel();
+    started.await.unwrap();
+    engine.stop().await;
 }

@@ -158,7 +158,7 @@ impl JobWorker {
         tasks.close();
         if tokio::time::timeout(options.grace, tasks.wait()).await.is_err() {
             abort.cancel();
-            // Each task now only hands its job back, which has a deadline of its own.
+            // Each task now only hands its job back, which may take as long again while the engine does not answer.
             tasks.wait().await;
         }
     }

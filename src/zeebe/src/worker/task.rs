@@ -79,16 +79,21 @@ async fn heartbeat(line: &Line, job: &Job, alive_until: &watch::Sender<Instant>)
     }
 }
 
-/// Tells the engine, again and again while there is no answer and the job's time is not up.
-async fn report(line: &Line, job: &Job, outcome: &Outcome, deadline: Instant) {
+/// Tells the engine, again and again while there is no answer and the job's time is not up; once the worker has to let go of
+/// everything, for as long as the grace was.
+async fn report(line: &Line, job: &Job, outcome: &Outcome, mut deadline: Instant) {
     let mut waits = line.options.back_off.start();
+    let mut is_last = false;
     loop {
         let error = match absent_is_done(say(line, job, outcome).await) {
             Ok(()) => return,
             Err(error) => error,
         };
+        if line.abort.is_cancelled() && !std::mem::replace(&mut is_last, true) {
+            deadline = deadline.min(Instant::now() + line.options.grace);
+        }
         let pause = waits.failed();
-        let again = error.is_unavailable() && !line.abort.is_cancelled() && Instant::now() + pause < deadline;
+        let again = error.is_unavailable() && Instant::now() + pause < deadline;
         if !again {
             tracing::warn!(job = %job.key, job_type = job.job_type, %error, "not reported: the job will be handed out again");
             return;

@@ -373,6 +373,28 @@ async fn draining_finishes_what_is_quick_and_hands_the_rest_back() {
 }
 
 #[tokio::test]
+async fn a_job_is_handed_back_also_if_the_engine_is_away_for_a_moment() {
+    let (fake, client) = Fake::serve(true);
+    let key = fake.create(3);
+    let started = CancellationToken::new();
+    let begun = started.clone();
+    let handler = answer(move |_, _| {
+        begun.cancel();
+        async {
+            sleep(Duration::from_secs(60)).await;
+            done()
+        }
+    });
+    let running = Running::start(&client, WorkerOptions { timeout: Duration::from_secs(30), ..options() }, handler);
+    started.cancelled().await;
+    for _ in 0..3 {
+        fake.state().refuse_reports.push_back(Status::unavailable("restarting"));
+    }
+    running.stop().await;
+    assert_eq!(fake.state().failed, [(key, 3, 0, "handed back".to_owned())]);
+}
+
+#[tokio::test]
 async fn a_stopped_worker_takes_nothing_more() {
     let (fake, client) = Fake::serve(true);
     let running = Running::start(&client, options(), answer(|_, _| async { done() }));
