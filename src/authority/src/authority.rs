@@ -9,6 +9,7 @@ use crate::event::Event;
 use crate::executor::Executor;
 use crate::log_book::LogBook;
 use crate::mark::{HighWaterMark, Mark, Standing, standing};
+use crate::publish::Outbox;
 use crate::row::{Claim, Row, Run};
 use crate::step::{Step, step};
 use crate::store::{Change, Disk, Headroom, Loaded, Store, StoreError, With};
@@ -98,16 +99,13 @@ pub struct Authority {
     copied: HashSet<String>,
     /// The mark as it was written last.
     written: tokio::sync::Mutex<Option<Mark>>,
-    /// How many entries the checkpoint has that was published last, by the namespace's uid.
-    published: Mutex<HashMap<String, Published>>,
+    /// Whose checkpoint is to be published.
+    pub(crate) outbox: Outbox,
     engine: RwLock<Option<String>>,
     live: Mutex<HashMap<String, Arc<Live>>>,
     /// Instances whose runs were ended from outside.
     pub(crate) strays: Mutex<Vec<Claim>>,
 }
-
-/// The size of a checkpoint that was published. Held while one is.
-pub(crate) type Published = Arc<tokio::sync::Mutex<Option<u64>>>;
 
 /// What only this process knows of a run that is going on.
 #[derive(Default)]
@@ -162,7 +160,7 @@ impl Authority {
             standing: RwLock::new(standing),
             copied,
             written: tokio::sync::Mutex::default(),
-            published: Mutex::default(),
+            outbox: Outbox::default(),
             engine: RwLock::default(),
             live: Mutex::default(),
             strays: Mutex::default(),
@@ -201,6 +199,7 @@ impl Authority {
         self.world.mark.accept(self.store.id(), &mark).await?;
         *written = Some(mark);
         *self.standing.write().unwrap_or_else(PoisonError::into_inner) = Standing::Current;
+        self.outbox.give_up_published();
         Ok(())
     }
 
@@ -223,11 +222,6 @@ impl Authority {
             *written = Some(mark);
         }
         Ok(())
-    }
-
-    pub(crate) fn published(&self, namespace_uid: &str) -> Published {
-        let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
-        published.entry(namespace_uid.to_owned()).or_default().clone()
     }
 
     /// Which engine answers now.

@@ -73,12 +73,12 @@ impl Authority {
         };
         let entry = LogEntry::sealed(uid, &made.hash);
         let after = self.commit(loaded, after, With::Receipt(&stored, &entry)).await?;
-        self.after_seal(&after).await;
+        self.after_seal(&after);
         Ok(sealed)
     }
 
-    /// What follows a receipt. None of it can fail the sealing: what is missed here is done at the next seal or start.
-    async fn after_seal(&self, after: &Loaded) {
+    /// What follows a receipt. None of it is waited for, and none can fail the sealing: what is missed is done at the next start.
+    fn after_seal(&self, after: &Loaded) {
         let Run { dossier, row } = &after.run;
         self.changed(&dossier.run.uid, &after.run);
         if let State::Sealed(closing, _) = &row.state
@@ -87,9 +87,7 @@ impl Authority {
         {
             self.strays.lock().unwrap_or_else(PoisonError::into_inner).push(claim.clone());
         }
-        if let Err(error) = self.publish(&dossier.cluster_uid, &dossier.namespace.uid).await {
-            tracing::warn!(namespace = %dossier.namespace.name, %error, "the checkpoint could not be published");
-        }
+        self.outbox.grown(&dossier.namespace.uid);
     }
 
     /// Instances whose runs were ended from outside, to be ended too. Each is given out once.

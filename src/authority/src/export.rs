@@ -35,9 +35,6 @@ pub enum ExportError {
     /// The log contradicts itself.
     #[error(transparent)]
     Closure(#[from] ClosureError),
-    /// A checkpoint cannot be published.
-    #[error("the checkpoint cannot be published: {0}")]
-    Publish(#[from] std::io::Error),
 }
 
 /// What a namespace's log says of its runs.
@@ -101,21 +98,7 @@ impl Authority {
         Ok(self.checkpoint(cluster_uid, namespace_uid).seal(&self.key)?)
     }
 
-    /// Publishes a namespace's checkpoint outside the store, unless one of as many entries was.
-    pub(crate) async fn publish(&self, cluster_uid: &str, namespace_uid: &str) -> Result<(), ExportError> {
-        let published = self.published(namespace_uid);
-        // One at a time, so that an older checkpoint never replaces a newer one; who waited finds what it came for published.
-        let mut published = published.lock().await;
-        self.logs.catch_up_one(&*self.store, namespace_uid).await?;
-        let checkpoint = self.checkpoint(cluster_uid, namespace_uid);
-        if *published != Some(checkpoint.size) {
-            self.world.checkpoints.publish(namespace_uid, &checkpoint.seal(&self.key)?).await?;
-            *published = Some(checkpoint.size);
-        }
-        Ok(())
-    }
-
-    fn checkpoint(&self, cluster_uid: &str, namespace_uid: &str) -> Checkpoint {
+    pub(crate) fn checkpoint(&self, cluster_uid: &str, namespace_uid: &str) -> Checkpoint {
         let now = self.now().at;
         self.logs.with(namespace_uid, |tree| Checkpoint::new(cluster_uid, namespace_uid, tree, now))
     }

@@ -19,6 +19,7 @@ pub mod export;
 mod files;
 mod log_book;
 pub mod mark;
+pub mod publish;
 pub mod row;
 pub mod service;
 pub mod step;

@@ -5,12 +5,14 @@ use crate::files::write_private;
 use crate::row::Run;
 use async_trait::async_trait;
 use m87_core::dossier::{Dossier, Named, Pinned};
-use m87_core::json::{compute_hash, to_canonical};
+use m87_core::json::{compute_hash, from_canonical, to_canonical};
 use m87_core::policy::PolicySpec;
 use m87_core::resolve::candidates;
 use m87_core::sign::Envelope;
 use m87_core::tool::ManifestSpec;
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 /// The objects that runs refer to, read uncached. Every reference stays within the namespace.
 #[async_trait]
@@ -97,8 +99,12 @@ impl StatusSink for NoStatus {
 /// Where signed checkpoints are published: outside the store, so that a store that lost entries is found out.
 #[async_trait]
 pub trait Checkpoints: Send + Sync {
-    /// Publishes the checkpoint of a namespace, in place of the one before.
-    async fn publish(&self, namespace_uid: &str, checkpoint: &Envelope) -> std::io::Result<()>;
+    /// What is published now, by the namespace's uid. What cannot be read as a checkpoint is none.
+    async fn published(&self) -> std::io::Result<BTreeMap<String, Envelope>>;
+
+    /// Publishes these, each in place of its namespace's one before, and gives back which could not be, and why. Where others
+    /// could write too, it fails if anybody has done so since it was read or written here.
+    async fn publish(&self, checkpoints: &BTreeMap<String, Envelope>) -> BTreeMap<String, std::io::Error>;
 }
 
 /// Checkpoints as files in a folder, `<namespace uid>.json`.
@@ -110,11 +116,8 @@ impl CheckpointFiles {
     pub fn file(&self, namespace_uid: &str) -> PathBuf {
         self.0.join(format!("{namespace_uid}.json"))
     }
-}
 
-#[async_trait]
-impl Checkpoints for CheckpointFiles {
-    async fn publish(&self, namespace_uid: &str, checkpoint: &Envelope) -> std::io::Result<()> {
+    async fn write(&self, namespace_uid: &str, checkpoint: &Envelope) -> std::io::Result<()> {
         let content = to_canonical(checkpoint).map_err(std::io::Error::other)?;
         let (folder, file) = (self.0.clone(), self.file(namespace_uid));
         tokio::task::spawn_blocking(move || {
@@ -122,5 +125,45 @@ impl Checkpoints for CheckpointFiles {
             write_private(&file, content.as_bytes())
         })
         .await?
+    }
+}
+
+/// No checkpoint is longer, in bytes; they have less than 1 KiB.
+const MAX_CHECKPOINT: u64 = 8 * 1024;
+
+/// The checkpoints in a folder, by the names of their files.
+fn read_folder(folder: &Path) -> std::io::Result<BTreeMap<String, Envelope>> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        entries => entries?,
+    };
+    let mut found = BTreeMap::new();
+    for entry in entries {
+        let file = entry?.path();
+        let Some(uid) = file.file_name().and_then(|name| name.to_str()?.strip_suffix(".json")) else { continue };
+        let mut content = Vec::new();
+        std::fs::File::open(&file)?.take(MAX_CHECKPOINT).read_to_end(&mut content)?;
+        if let Ok(envelope) = from_canonical(&content) {
+            found.insert(uid.to_owned(), envelope);
+        }
+    }
+    Ok(found)
+}
+
+#[async_trait]
+impl Checkpoints for CheckpointFiles {
+    async fn published(&self) -> std::io::Result<BTreeMap<String, Envelope>> {
+        let folder = self.0.clone();
+        tokio::task::spawn_blocking(move || read_folder(&folder)).await?
+    }
+
+    async fn publish(&self, checkpoints: &BTreeMap<String, Envelope>) -> BTreeMap<String, std::io::Error> {
+        let mut failed = BTreeMap::new();
+        for (uid, checkpoint) in checkpoints {
+            if let Err(error) = self.write(uid, checkpoint).await {
+                failed.insert(uid.clone(), error);
+            }
+        }
+        failed
     }
 }

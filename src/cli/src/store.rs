@@ -4,7 +4,9 @@ use crate::args::StoreCommand;
 use crate::exit::Exit;
 use crate::local::folder::Folder;
 use crate::local::ground::{Ground, Times};
+use crate::local::session::PUBLISH;
 use crate::say::say;
+use m87_authority::publish::Publisher;
 use m87_authority::world::NoStatus;
 use std::sync::Arc;
 
@@ -20,6 +22,7 @@ pub(crate) async fn run(command: &StoreCommand) -> anyhow::Result<Exit> {
         None => say!("the store is at its mark: there is nothing to accept"),
         Some(why) => {
             authority.accept().await?;
+            Publisher::start(authority.clone(), authority.store().id()).close(PUBLISH).await;
             say!("accepted; the runs in it get no contract any more, new ones do\n  {why}");
         }
     }

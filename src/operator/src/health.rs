@@ -38,10 +38,12 @@ pub enum Part {
     Lanes,
     /// The servers listen.
     Servers,
+    /// What is kept outside the store is up to date: checkpoints, the high-water mark.
+    Evidence,
 }
 
 impl Part {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Api,
         Self::Crds,
         Self::Lease,
@@ -51,6 +53,7 @@ impl Part {
         Self::Admission,
         Self::Lanes,
         Self::Servers,
+        Self::Evidence,
     ];
 
     const fn name(self) -> &'static str {
@@ -64,6 +67,7 @@ impl Part {
             Self::Admission => "admission",
             Self::Lanes => "lanes",
             Self::Servers => "servers",
+            Self::Evidence => "evidence",
         }
     }
 }

@@ -39,6 +39,7 @@ pub struct Metrics {
     lane_wanted: Family<Names<1>, Gauge>,
     lane_ready: Family<Names<1>, Gauge>,
     lane_waiting: Family<Names<1>, Gauge>,
+    unpublished: Gauge,
 }
 
 impl Default for Metrics {
@@ -63,6 +64,7 @@ impl Default for Metrics {
             lane_wanted: Family::default(),
             lane_ready: Family::default(),
             lane_waiting: Family::default(),
+            unpublished: Gauge::default(),
         };
         registry.register("runs_opened", "Runs that were opened", metrics.opened.clone());
         registry.register("runs_sealed", "Runs that got their receipt, by terminal and reason", metrics.sealed.clone());
@@ -79,6 +81,12 @@ impl Default for Metrics {
         registry.register("lane_pods_wanted", "Pods that a lane should have", metrics.lane_wanted.clone());
         registry.register("lane_pods_ready", "Pods of a lane that do jobs", metrics.lane_ready.clone());
         registry.register("lane_jobs_waiting", "Jobs that wait for a lane", metrics.lane_waiting.clone());
+        let unpublished = metrics.unpublished.clone();
+        registry.register(
+            "checkpoints_unpublished",
+            "Namespaces whose checkpoint could not be published yet",
+            unpublished,
+        );
         Self { registry: Mutex::new(registry), ..metrics }
     }
 }
@@ -141,6 +149,11 @@ impl Metrics {
         if let Some(waiting) = report.waiting {
             self.lane_waiting.get_or_create(&label).set(i64::try_from(waiting).unwrap_or(i64::MAX));
         }
+    }
+
+    /// Of how many namespaces the checkpoint could not be published yet.
+    pub fn unpublished(&self, namespaces: usize) {
+        self.unpublished.set(i64::try_from(namespaces).unwrap_or(i64::MAX));
     }
 
     /// More figures, of another part of the program.

@@ -5,6 +5,7 @@
 
 mod authority;
 mod engine;
+mod evidence;
 mod start;
 mod watching;
 
@@ -31,6 +32,9 @@ use tokio_util::task::TaskTracker;
 
 /// How long everything may take to come to rest, within the grace that Kubernetes gives.
 const REST: Duration = Duration::from_secs(25);
+
+/// How long checkpoints may take to be published after that.
+const PUBLISH: Duration = Duration::from_secs(5);
 
 /// How an operator ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,16 +185,21 @@ fn place(config: &Config, start: &str) -> String {
 
 /// Everything that only a leader does. Returns when it has to end.
 async fn while_leading(shared: &Shared, leadership: &Leadership, stop: &CancellationToken) -> anyhow::Result<Ended> {
-    let mut engine = None;
+    let (mut engine, mut publisher) = (None, None);
     let work = async {
         let ground = Ground::open(shared, leadership).await?;
         engine.clone_from(&ground.engine);
+        publisher = Some(ground.publisher(shared));
         let why = ground.work(shared).await?.await;
         shared.health.die(why);
         Ok(Ended::Broken)
     };
     let ended = until_over(leadership.lost(), stop, work).await;
     rest(shared).await;
+    if let Some(publisher) = publisher {
+        // Nothing is sealed any more.
+        publisher.close(PUBLISH).await;
+    }
     if let Some(engine) = engine {
         engine.stop().await;
     }

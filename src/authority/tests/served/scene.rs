@@ -12,7 +12,7 @@ use m87_authority::row::Definition;
 use m87_authority::service::serve;
 use m87_authority::store::{FileSystem, Headroom, SqliteStore};
 use m87_authority::tls::ServerIdentity;
-use m87_authority::world::{CheckpointFiles, EachStart, NoStatus, References, ReferencesUnavailable};
+use m87_authority::world::{CheckpointFiles, Checkpoints, EachStart, NoStatus, References, ReferencesUnavailable};
 use m87_authority::{
     AttemptOrder, Authority, AuthorityClient, AuthorityError, Credentials, Denial, Driver, DriverOptions, Executor,
     ExecutorError, GrpcClient, Handle, Opened, Options, RunRequest, Service, World,
@@ -123,6 +123,10 @@ impl Served {
     }
 
     pub async fn begin_with(folder: &Path, lease: Duration) -> Self {
+        Self::begin_over(folder, lease, Arc::new(CheckpointFiles(folder.join("checkpoints")))).await
+    }
+
+    pub async fn begin_over(folder: &Path, lease: Duration, checkpoints: Arc<dyn Checkpoints>) -> Self {
         let around = Arc::new(Around::default());
         let headroom = Headroom { bytes: 1 << 20, reserve_bytes: 1 << 16 };
         let store = SqliteStore::open(&folder.join("store"), &SystemEntropy.id(&["store"]), &headroom).await.unwrap();
@@ -136,7 +140,7 @@ impl Served {
             mark: Arc::new(FileMark(folder.to_owned())),
             status: Arc::new(NoStatus),
             disk: Arc::new(FileSystem(folder.to_owned())),
-            checkpoints: Arc::new(CheckpointFiles(folder.join("checkpoints"))),
+            checkpoints,
         };
         let options = Options { headroom, lease, ..Options::new(identity.ca_pem.clone(), address_file.clone()) };
         let artifacts = Artifacts::in_folder(&folder.join("artifacts")).unwrap();

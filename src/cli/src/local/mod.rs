@@ -11,7 +11,7 @@ pub(crate) mod preview;
 mod progress;
 mod references;
 pub(crate) mod report;
-mod session;
+pub(crate) mod session;
 
 use crate::args::{Output, RunArguments};
 use crate::bpmn;

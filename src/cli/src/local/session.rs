@@ -11,6 +11,7 @@ use m87_api::local::Objects;
 use m87_authority::callers::{Callers, LaneCredentials, Principal};
 use m87_authority::driver::{Driver, DriverOptions};
 use m87_authority::entropy::Entropy;
+use m87_authority::publish::Publisher;
 use m87_authority::service::{Service, serve};
 use m87_authority::world::StatusSink;
 use m87_authority::{Authority, AuthorityError, InProcess};
@@ -29,6 +30,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+/// How long the checkpoints of what was sealed last may take to be written.
+pub(crate) const PUBLISH: Duration = Duration::from_secs(10);
+
 /// Everything that runs while an invocation does.
 pub(crate) struct Session {
     /// Moves runs along.
@@ -37,6 +41,7 @@ pub(crate) struct Session {
     pub(crate) names: Names,
     executor: LocalExecutor,
     engine: Option<Engine>,
+    publisher: Publisher,
     tasks: TaskTracker,
     stop: CancellationToken,
     _held: Held,
@@ -60,6 +65,7 @@ impl Session {
         }
 
         clear_up(&authority, &executor).await?;
+        let publisher = Publisher::start(authority.clone(), authority.store().id());
 
         let tasks = TaskTracker::new();
         let service = Service::new(authority.clone());
@@ -113,7 +119,7 @@ impl Session {
         if let Some(engine) = &engine {
             tasks.spawn(report_incidents(engine.clone(), driver.clone(), stop.clone()));
         }
-        Ok(Self { driver, names, executor, engine, tasks, stop, _held: held })
+        Ok(Self { driver, names, executor, engine, publisher, tasks, stop, _held: held })
     }
 
     /// Stops everything in good order: jobs are finished or handed back, what is known is on the disk.
@@ -121,6 +127,7 @@ impl Session {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
+        self.publisher.close(PUBLISH).await;
         if let Some(engine) = &self.engine {
             engine.stop().await;
         }

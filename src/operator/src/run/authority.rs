@@ -2,7 +2,7 @@
 //! does the lanes' jobs.
 
 use super::watching::Kinds;
-use super::{LaneJobs, Shared, engine, listen, watching};
+use super::{LaneJobs, Shared, engine, evidence, listen, watching};
 use crate::config::{Config, Lanes};
 use crate::executor::{CurrentCa, PodExecutor, PodSettings};
 use crate::gateway::{self, LaneCallers};
@@ -27,6 +27,7 @@ use m87_authority::callers::Principal;
 use m87_authority::clock::{Clock, SystemClock};
 use m87_authority::driver::{Driver, DriverOptions};
 use m87_authority::entropy::{Entropy, SystemEntropy};
+use m87_authority::publish::Publisher;
 use m87_authority::service::{Service, serve_by};
 use m87_authority::store::{FileSystem, SqliteStore, Store};
 use m87_authority::{Authority, InProcess, Options, World};
@@ -109,6 +110,14 @@ impl Ground {
             },
         );
         Ok(Self { engine: engine::open(shared).await?, authority, tls, kinds, cluster_uid, history })
+    }
+
+    /// Publishes checkpoints from here on, and tells of those that cannot be.
+    pub(super) fn publisher(&self, shared: &Shared) -> Publisher {
+        let Shared { health, metrics, stop, tasks, .. } = shared;
+        let publisher = Publisher::start(self.authority.clone(), &self.cluster_uid);
+        tasks.spawn(evidence::tell(health.clone(), metrics.clone(), publisher.unpublished(), stop.clone()));
+        publisher
     }
 
     /// Starts everything that goes on from here. What comes back says why only a restart can help, should it come to that.

@@ -3,6 +3,9 @@
 pub mod call;
 pub mod callers;
 pub mod checkpoints;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
+mod config_maps;
 pub mod keys;
 pub mod mark;
 pub mod references;

@@ -122,26 +122,49 @@ fn checkpoint(size: u64) -> Envelope {
     Envelope::seal("checkpoint", json!({"size": size}).to_string().as_bytes(), &SigningKey::from_seed(&[7; 32]))
 }
 
+/// What all objects of checkpoints have room for, in bytes.
+const ROOM: usize = 1 << 20;
+
+fn checkpoints(place: &Place) -> ClusterCheckpoints {
+    ClusterCheckpoints::new(place.client.clone(), &place.namespace)
+}
+
 async fn publish(place: &Place, uid: &str, size: u64) {
-    let checkpoints = ClusterCheckpoints::new(place.client.clone(), &place.namespace);
-    checkpoints.publish(uid, &checkpoint(size)).await.unwrap();
+    assert!(checkpoints(place).publish(&BTreeMap::from([(uid.to_owned(), checkpoint(size))])).await.is_empty());
 }
 
 #[tokio::test]
 #[ignore = "needs an API server: tests/cluster/cluster exec"]
-async fn checkpoints_that_come_at_one_time_are_all_published() {
+async fn checkpoints_are_published_together_and_never_over_what_somebody_else_has_written() {
     let place = Place::make().await;
-    let checkpoints = ClusterCheckpoints::new(place.client.clone(), &place.namespace);
-    let envelopes: Vec<_> = (0..40).map(|at| (format!("ns-{}", at % 20), checkpoint(1 + at / 20))).collect();
-    let all = envelopes.iter().map(|(uid, envelope)| checkpoints.publish(uid, envelope));
-    for published in futures::future::join_all(all).await {
-        published.unwrap();
-    }
-    let data = maps(&place).get("m87-checkpoints").await.unwrap().data.unwrap();
-    assert_eq!(data.len(), 20);
-    for text in data.values() {
-        assert_eq!(serde_json::from_str::<Envelope>(text).unwrap(), checkpoint(2));
-    }
+    let (old, new) = (checkpoints(&place), checkpoints(&place));
+    let all = |size| (0..20).map(|at| (format!("ns-{at}"), checkpoint(size))).collect::<BTreeMap<_, _>>();
+    assert!(old.published().await.unwrap().is_empty());
+    assert!(old.publish(&all(1)).await.is_empty());
+    assert_eq!(new.published().await.unwrap(), all(1));
+    assert!(new.publish(&all(2)).await.is_empty());
+    assert_eq!(old.publish(&all(1)).await.len(), 20, "it has not seen the second ones");
+    assert_eq!(old.published().await.unwrap(), all(2));
+    assert!(old.publish(&all(3)).await.is_empty());
+    assert_eq!(new.published().await.unwrap(), all(3));
+    place.remove().await;
+}
+
+#[tokio::test]
+#[ignore = "needs an API server: tests/cluster/cluster exec"]
+async fn a_checkpoint_that_does_not_fit_holds_up_only_itself() {
+    let place = Place::make().await;
+    let checkpoints = checkpoints(&place);
+    let large = |prefix: &str, count: usize| {
+        let text = Envelope::seal("checkpoint", "x".repeat(4_000).as_bytes(), &SigningKey::from_seed(&[7; 32]));
+        (0..count).map(|at| (format!("{prefix}-{at}"), text.clone())).collect::<BTreeMap<_, _>>()
+    };
+    // More than all the room that there is.
+    let failed = checkpoints.publish(&large("ns", ROOM / 4_000)).await;
+    assert!(!failed.is_empty());
+    let published = checkpoints.published().await.unwrap();
+    assert_eq!(published.len() + failed.len(), ROOM / 4_000);
+    assert!(published.len() > ROOM / 4_000 / 2, "{}", published.len());
     place.remove().await;
 }
 
