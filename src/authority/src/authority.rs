@@ -58,6 +58,8 @@ pub struct Options {
     pub look: Duration,
     /// How much room must be left.
     pub headroom: Headroom,
+    /// How many entries of a log are read at one time.
+    pub log_page: u64,
     /// What attempts pin to reach this authority.
     pub ca_pem: String,
     /// Where attempts find this authority's address.
@@ -73,6 +75,7 @@ impl Options {
             lease: Duration::from_secs(30),
             look: Duration::from_millis(500),
             headroom: Headroom::default(),
+            log_page: 10_000,
             ca_pem,
             address_file,
         }
@@ -133,7 +136,7 @@ impl Authority {
         epoch: &dyn Epoch,
     ) -> Result<Self, OpenError> {
         let kept = world.mark.read(store.id()).await?;
-        let logs = LogBook::default();
+        let logs = LogBook::new(options.log_page);
         logs.catch_up(&*store).await?;
         let counters = store.counters().await?;
         let now = Mark { epoch: counters.epoch, redemptions: counters.redemptions, logs: logs.marks() };

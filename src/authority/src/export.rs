@@ -32,6 +32,16 @@ pub enum ExportError {
         /// What.
         what: String,
     },
+    /// There is no such part of the log.
+    #[error("the log has {has} entries: there is no page from {from} of {size}")]
+    NoSuchPage {
+        /// From which entry on.
+        from: u64,
+        /// Of a log of how many.
+        size: u64,
+        /// How many there are.
+        has: u64,
+    },
     /// The log contradicts itself.
     #[error(transparent)]
     Closure(#[from] ClosureError),
@@ -46,6 +56,15 @@ pub struct Closure {
     pub entries: Vec<LogEntry>,
     /// Runs that were opened and are not sealed: uid and proposal hash. Every other run that was opened is sealed.
     pub open: BTreeMap<String, String>,
+}
+
+/// A part of a namespace's log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page {
+    /// The whole that it is a part of, signed.
+    pub checkpoint: Envelope,
+    /// So many entries of it, in order, at most [`crate::Options::log_page`].
+    pub entries: Vec<LogEntry>,
 }
 
 impl Authority {
@@ -87,9 +106,41 @@ impl Authority {
     pub async fn closure(&self, cluster_uid: &str, namespace_uid: &str) -> Result<Closure, ExportError> {
         self.logs.catch_up_one(&*self.store, namespace_uid).await?;
         let checkpoint = self.checkpoint(cluster_uid, namespace_uid);
-        let entries = self.store.log(namespace_uid, 0..checkpoint.size).await?;
+        let mut entries = Vec::new();
+        while (entries.len() as u64) < checkpoint.size {
+            entries.extend(self.entries(namespace_uid, entries.len() as u64, checkpoint.size).await?);
+        }
         let checkpoint = checkpoint.seal(&self.key)?;
         Ok(Closure { checkpoint, open: closure(&entries)?, entries })
+    }
+
+    /// A page of the log as it was with that many entries, as it is now if none are named. Whoever asks for the next page names
+    /// the size of the first one's checkpoint, and so gets the parts of one whole however the log grows meanwhile.
+    pub async fn page(
+        &self,
+        cluster_uid: &str,
+        namespace_uid: &str,
+        from: u64,
+        size: Option<u64>,
+    ) -> Result<Page, ExportError> {
+        self.logs.catch_up_one(&*self.store, namespace_uid).await?;
+        let head = self.checkpoint(cluster_uid, namespace_uid);
+        let size = size.unwrap_or(head.size);
+        let root = self.logs.with(namespace_uid, |log| log.root_at(size)).filter(|_| from <= size);
+        let root = root.ok_or(ExportError::NoSuchPage { from, size, has: head.size })?;
+        let checkpoint = Checkpoint { size, root, ..head }.seal(&self.key)?;
+        Ok(Page { checkpoint, entries: self.entries(namespace_uid, from, size).await? })
+    }
+
+    /// At most a page of the entries from there on, of so many: as many as there must be.
+    async fn entries(&self, namespace_uid: &str, from: u64, size: u64) -> Result<Vec<LogEntry>, ExportError> {
+        let end = size.min(from.saturating_add(self.options.log_page.max(1)));
+        let entries = self.store.log(namespace_uid, from..end).await?;
+        if entries.len() as u64 != end.saturating_sub(from) {
+            let what = format!("every entry from {from} to {end}");
+            return Err(ExportError::Log { namespace: namespace_uid.to_owned(), what });
+        }
+        Ok(entries)
     }
 
     /// The signed size and root of a namespace's log as it is now.

@@ -6,18 +6,21 @@ use m87_core::log::Log;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-/// Entries that are read at one time.
-const PAGE: u64 = 10_000;
-
 /// Each namespace's tree, by the namespace's uid.
-#[derive(Default)]
 pub(crate) struct LogBook {
+    /// Entries that are read at one time.
+    page: u64,
     trees: Mutex<HashMap<String, Log>>,
     /// One catches up at a time, so that no entry is appended twice.
     catching_up: tokio::sync::Mutex<()>,
 }
 
 impl LogBook {
+    /// Trees over nothing yet, caught up by so many entries at a time.
+    pub(crate) fn new(page: u64) -> Self {
+        Self { page: page.max(1), trees: Mutex::default(), catching_up: tokio::sync::Mutex::default() }
+    }
+
     /// Reads what the store has more than the trees.
     pub(crate) async fn catch_up(&self, store: &dyn Store) -> Result<(), StoreError> {
         for namespace in store.namespaces().await? {
@@ -31,7 +34,7 @@ impl LogBook {
         let _one_at_a_time = self.catching_up.lock().await;
         loop {
             let from = self.with(namespace_uid, |log| log.size());
-            let entries = store.log(namespace_uid, from..from.saturating_add(PAGE)).await?;
+            let entries = store.log(namespace_uid, from..from.saturating_add(self.page)).await?;
             if entries.is_empty() {
                 return Ok(());
             }

@@ -7,7 +7,7 @@ mod export;
 #[cfg(test)]
 mod tests;
 
-pub use export::LogExport;
+pub use export::{LogExport, LogPage};
 
 use crate::json::{Document, JsonError, read_document, to_canonical};
 use crate::sign::{Envelope, SignError, SigningKey, VerifyingKey};

@@ -4,6 +4,7 @@
 pub(crate) mod args;
 mod cluster;
 mod logs;
+mod pages;
 mod receipt;
 mod status;
 mod tenant;

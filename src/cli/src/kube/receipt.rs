@@ -2,6 +2,7 @@
 
 use super::args::{ExportArguments, OfRun, VerifyArguments};
 use super::cluster::Cluster;
+use super::pages::whole_log;
 use super::status::{list, says};
 use crate::args::Output;
 use crate::exit::Exit;
@@ -77,7 +78,8 @@ async fn export_all(cluster: &Cluster, folder: &Path) -> anyhow::Result<Exit> {
         }
     }
     let log = folder.join("log").join(format!("{}.json", cluster.namespace));
-    receipts::write(&log, cluster.ask("log").await?.as_bytes())?;
+    let whole = whole_log(async |what| cluster.ask(&what).await).await?;
+    receipts::write(&log, &whole.to_bytes()?)?;
     say!("wrote {} and {}", counted(written, "receipt"), log.display());
     Ok(if failed == 0 { Exit::AsAsked } else { Exit::Otherwise })
 }

@@ -47,3 +47,49 @@ impl LogExport {
         to_canonical(self).map(String::into_bytes)
     }
 }
+
+/// A part of a namespace's log: the entries from `from` on, and the checkpoint over the whole that they are a part of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LogPage {
+    /// `ReceiptLogPage`.
+    pub kind: String,
+    /// Raised when the meaning changes.
+    pub spec_version: String,
+    /// The signed size and root of the whole.
+    pub checkpoint: Envelope,
+    /// The public key, in hex; it proves nothing by itself.
+    pub public_key: String,
+    /// Where the first of these entries stands in the log, from 0.
+    pub from: u64,
+    /// Entries, in order.
+    pub entries: Vec<LogEntry>,
+}
+
+impl Document for LogPage {
+    const KIND: &'static str = "ReceiptLogPage";
+    const SPEC_VERSION: &'static str = "1";
+
+    fn says(&self) -> (&str, &str) {
+        (&self.kind, &self.spec_version)
+    }
+}
+
+impl LogPage {
+    /// Puts a page together.
+    pub fn new(from: u64, entries: Vec<LogEntry>, checkpoint: Envelope, key: &VerifyingKey) -> Self {
+        Self {
+            kind: Self::KIND.to_owned(),
+            spec_version: Self::SPEC_VERSION.to_owned(),
+            checkpoint,
+            public_key: key.to_hex(),
+            from,
+            entries,
+        }
+    }
+
+    /// The page's bytes, in canonical form.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, JsonError> {
+        to_canonical(self).map(String::into_bytes)
+    }
+}

@@ -64,6 +64,7 @@ impl Refused {
     pub(super) fn of_export(error: ExportError) -> Self {
         match error {
             ExportError::UnknownRun(_) | ExportError::NotSealed(_) => Self::NotFound(error.to_string()),
+            ExportError::NoSuchPage { .. } => Self::Malformed(error.to_string()),
             ExportError::Store(_) => Self::unavailable(error),
             ExportError::Json(_) | ExportError::Log { .. } | ExportError::Closure(_) => Self::internal(error),
         }

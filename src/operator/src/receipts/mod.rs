@@ -20,18 +20,19 @@ use answer::{Answer, json, text};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, Uri};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use caller::Scope;
 use futures::StreamExt;
 use m87_authority::Authority;
+use m87_authority::export::Page;
 use m87_authority::row::Run;
 use m87_core::decide::decide;
 use m87_core::explain::{clauses, explain};
 use m87_core::gates::{Clause, evaluate_constraints, tool_in_manifest};
-use m87_core::log::LogExport;
+use m87_core::log::LogPage;
 use serde_json::json as object;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +44,7 @@ pub const TOKEN_HEADER: &str = "x-m87-token";
 /// No answer takes longer; the API server's proxy gives up after a minute.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
-/// Answers that are made at one time. Each holds a bundle or a log in memory.
+/// Answers that are made at one time. Each holds a bundle or a page of a log in memory.
 const AT_ONCE: usize = 8;
 
 /// No answer is larger, in bytes.
@@ -96,13 +97,39 @@ async fn keys(State(receipts): State<Arc<Receipts>>) -> Answer {
     text("application/x-pem-file", pem.into_bytes())
 }
 
-/// The namespace's whole log, with a checkpoint over exactly its entries.
-async fn log(State(receipts): State<Arc<Receipts>>, Path(namespace): Path<String>, headers: HeaderMap) -> Answer {
+/// A page of the namespace's log, with a checkpoint over the whole: `?from=ENTRY&size=SIZE`, where the size is that of the first
+/// page's checkpoint. How much an answer holds is so known before anything is read.
+async fn log(
+    State(receipts): State<Arc<Receipts>>,
+    Path(namespace): Path<String>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Answer {
     let tenant = receipts.admit(&headers, &namespace, Scope::Namespace).await?;
-    let closure = receipts.authority.closure(&receipts.cluster_uid, &tenant.uid).await.map_err(Refused::of_export)?;
-    let key = receipts.authority.verifying_key();
-    let export = LogExport::new(closure.entries, closure.checkpoint, &key);
-    text("application/json", export.to_bytes().map_err(Refused::internal)?)
+    let (from, size) = page(uri.query().unwrap_or_default())?;
+    let page = receipts.authority.page(&receipts.cluster_uid, &tenant.uid, from, size).await;
+    let Page { checkpoint, entries } = page.map_err(Refused::of_export)?;
+    let page = LogPage::new(from, entries, checkpoint, &receipts.authority.verifying_key());
+    text("application/json", page.to_bytes().map_err(Refused::internal)?)
+}
+
+/// Which page is asked for: from which entry on, of a log of how many.
+fn page(query: &str) -> Result<(u64, Option<u64>), Refused> {
+    let wrong =
+        |part: &str| Refused::Malformed(format!("{part:?} is not understood: ?from=ENTRY&size=SIZE, numbers both"));
+    let (mut from, mut size) = (None, None);
+    for part in query.split('&').filter(|part| !part.is_empty()) {
+        let (name, value) = part.split_once('=').ok_or_else(|| wrong(part))?;
+        let field = match name {
+            "from" => &mut from,
+            "size" => &mut size,
+            _ => return Err(wrong(part)),
+        };
+        if field.replace(value.parse::<u64>().map_err(|_| wrong(part))?).is_some() {
+            return Err(wrong(part));
+        }
+    }
+    Ok((from.unwrap_or_default(), size))
 }
 
 /// The signed size and root of the namespace's log as it is now, for whoever wants to hold a later log against it.

@@ -5,18 +5,19 @@ use async_trait::async_trait;
 use axum::body::{Body, to_bytes};
 use axum::http::StatusCode;
 use m87_authority::artifacts::Artifacts;
-use m87_authority::clock::SystemClock;
+use m87_authority::clock::{SystemClock, Wall};
 use m87_authority::driver::{Driver, DriverOptions, Opened, ProcessEngine, RunRequest};
 use m87_authority::entropy::SystemEntropy;
 use m87_authority::mark::FileMark;
-use m87_authority::row::Definition;
-use m87_authority::store::{FileSystem, Headroom, SqliteStore};
+use m87_authority::row::{Definition, Row};
+use m87_authority::store::{FileSystem, Headroom, Opening, SqliteStore};
 use m87_authority::world::{CheckpointFiles, EachStart, NoStatus, References, ReferencesUnavailable};
 use m87_authority::{AttemptOrder, Executor, ExecutorError, Handle, Options, World};
 use m87_core::dossier::{ClockSource, Dossier, Named, Pinned, Trust};
 use m87_core::evidence::ValidationReport;
 use m87_core::fixtures;
 use m87_core::json::read_document;
+use m87_core::log::{Checkpoint, Hash, Log, LogEntry};
 use m87_core::policy::PolicySpec;
 use m87_core::receipt::verify;
 use m87_core::sign::{SigningKey, VerifyingKey};
@@ -128,7 +129,7 @@ struct Place {
 /// A store with a run `refused` (its policy is missing) and a run `open` (nobody works on its process).
 async fn place(down: bool) -> Place {
     let folder = tempfile::tempdir().unwrap();
-    let authority = authority(folder.path()).await;
+    let authority = authority(folder.path(), 2).await;
     let options = DriverOptions {
         cluster_uid: "cluster".to_owned(),
         trust: Trust::Cluster,
@@ -166,7 +167,7 @@ async fn place(down: bool) -> Place {
     Place { router: router(Arc::new(receipts)), fake, refused, open, _folder: folder }
 }
 
-async fn authority(folder: &FilePath) -> Arc<Authority> {
+async fn authority(folder: &FilePath, log_page: u64) -> Arc<Authority> {
     let headroom = Headroom { bytes: 1 << 20, reserve_bytes: 1 << 16 };
     let store = SqliteStore::open(&folder.join("store"), "store", &headroom).await.unwrap();
     let world = World {
@@ -179,7 +180,7 @@ async fn authority(folder: &FilePath) -> Arc<Authority> {
         disk: Arc::new(FileSystem(folder.to_owned())),
         checkpoints: Arc::new(CheckpointFiles(folder.join("checkpoints"))),
     };
-    let options = Options { headroom, ..Options::new(String::new(), folder.join("address")) };
+    let options = Options { headroom, log_page, ..Options::new(String::new(), folder.join("address")) };
     let artifacts = Artifacts::in_folder(&folder.join("artifacts")).unwrap();
     let key = SigningKey::from_seed(&[7; 32]);
     Arc::new(Authority::open(Arc::new(store), artifacts, world, key, options, &EachStart).await.unwrap())
@@ -240,19 +241,106 @@ async fn an_answer_has_its_place_until_it_is_sent() {
     assert_eq!(ask().await.status(), StatusCode::OK);
 }
 
+const LOG: &str = "/v1/namespaces/default/log";
+
+impl Place {
+    async fn log_page(&self, query: &str) -> LogPage {
+        let (code, bytes) = self.get(&format!("{LOG}{query}"), Some("viewer")).await;
+        assert_eq!(code, StatusCode::OK, "{query}");
+        read_document(&bytes).unwrap()
+    }
+}
+
+fn opened(page: &LogPage) -> Checkpoint {
+    Checkpoint::open(&page.checkpoint, &VerifyingKey::from_hex(&page.public_key).unwrap()).unwrap()
+}
+
+/// The root of these entries.
+fn root(entries: &[LogEntry]) -> Hash {
+    let mut log = Log::default();
+    for entry in entries {
+        log.append(entry.leaf().unwrap());
+    }
+    log.root()
+}
+
 #[tokio::test]
-async fn the_log_has_every_run_under_its_checkpoint() {
+async fn the_log_has_every_run_under_its_checkpoint_page_by_page() {
     let place = place(false).await;
-    let (code, bytes) = place.get("/v1/namespaces/default/log", Some("viewer")).await;
-    assert_eq!(code, StatusCode::OK);
-    let log: LogExport = read_document(&bytes).unwrap();
-    assert_eq!(log.entries.len(), 3, "opened, sealed, opened");
+    let first = place.log_page("").await;
+    assert_eq!((first.from, first.entries.len(), opened(&first).size), (0, 2, 3), "opened, sealed, opened");
+    let second = place.log_page("?from=2&size=3").await;
+    assert_eq!((second.from, second.entries.len()), (2, 1));
+    let whole = [first.entries.clone(), second.entries.clone()].concat();
+    assert_eq!((root(&whole), opened(&second).root), (opened(&first).root, opened(&first).root));
+
     let (code, bytes) = place.get("/v1/namespaces/default/checkpoint", Some("viewer")).await;
     assert_eq!(code, StatusCode::OK);
     let envelope = m87_core::json::from_canonical(&bytes).unwrap();
-    let key = VerifyingKey::from_hex(&log.public_key).unwrap();
-    let checkpoint = m87_core::log::Checkpoint::open(&envelope, &key).unwrap();
-    assert_eq!((checkpoint.size, checkpoint.cluster_uid.as_str()), (3, "cluster"));
+    let checkpoint = Checkpoint::open(&envelope, &VerifyingKey::from_hex(&first.public_key).unwrap()).unwrap();
+    assert_eq!((checkpoint.size, checkpoint.root, checkpoint.cluster_uid.as_str()), (3, root(&whole), "cluster"));
+    // A log that grows meanwhile still has its earlier whole.
+    let earlier = place.log_page("?from=1&size=2").await;
+    assert_eq!((earlier.entries.as_slice(), opened(&earlier).root), (&whole[1..2], root(&whole[..2])));
+}
+
+#[tokio::test]
+async fn a_page_that_there_cannot_be_is_refused() {
+    let place = place(false).await;
+    for query in
+        ["?from=4", "?size=4", "?from=3&size=2", &format!("?from={}", u64::MAX), &format!("?size={}", u64::MAX)]
+    {
+        let (code, message) = place.refusal(&format!("{LOG}{query}"), Some("viewer")).await;
+        assert!(code == 400 && message.contains("the log has 3 entries"), "{query}: {message}");
+    }
+    for query in ["?from=-1", "?from", "?from=1&from=2", "?limit=1", "?size=x", "?from=18446744073709551616"] {
+        let (code, message) = place.refusal(&format!("{LOG}{query}"), Some("viewer")).await;
+        assert!(code == 400 && message.contains("?from=ENTRY&size=SIZE"), "{query}: {message}");
+    }
+}
+
+/// Opens so many runs in another namespace, `long`.
+async fn long_log(authority: &Arc<Authority>, count: usize) {
+    let mut dossier = fixtures::dossier();
+    dossier.namespace.uid = "long".to_owned();
+    let epoch = authority.epoch();
+    let runs = (0..count).map(|at| {
+        let mut dossier = dossier.clone();
+        dossier.run.uid = format!("run-{at}");
+        dossier.run.name.clone_from(&dossier.run.uid);
+        dossier.run.idempotency_key.clone_from(&dossier.run.uid);
+        async move {
+            let entry = LogEntry::opened(&dossier.run.uid, "p");
+            let run = Run { dossier: Arc::new(dossier), row: Row::open(Wall(0)) };
+            let opening = Opening { epoch, run: &run, proposal_hash: "p", actor_hash: "a", entry: &entry };
+            authority.store().open_run(&opening).await.unwrap();
+        }
+    });
+    futures::stream::iter(runs).buffer_unordered(512).collect::<Vec<()>>().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_log_of_more_than_a_page_of_the_usual_size_is_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let usual = Options::new(String::new(), FilePath::new("").into()).log_page;
+    let count = usual + 3;
+    let entries = async |authority: &Arc<Authority>| {
+        let mut entries = Vec::new();
+        for (from, length) in [(0, usual), (usual, 3)] {
+            let page = authority.page("cluster", "long", from, Some(count)).await.unwrap();
+            assert_eq!(page.entries.len() as u64, length);
+            let bytes = LogPage::new(from, page.entries.clone(), page.checkpoint.clone(), &authority.verifying_key());
+            assert!(bytes.to_bytes().unwrap().len() < MAX_ANSWER / 8);
+            entries.extend(page.entries);
+            let checkpoint = Checkpoint::open(&page.checkpoint, &authority.verifying_key()).unwrap();
+            assert_eq!((checkpoint.size, checkpoint.root == root(&entries)), (count, from == usual));
+        }
+        entries
+    };
+    let authority = authority(folder.path(), usual).await;
+    long_log(&authority, count as usize).await;
+    let whole = entries(&authority).await;
+    assert_eq!(authority.closure("cluster", "long").await.unwrap().entries, whole);
 }
 
 #[tokio::test]
@@ -304,8 +392,7 @@ async fn a_namespace_that_was_made_again_shows_nothing_of_the_one_before() {
         let path = format!("/v1/namespaces/default/runs/{run}/bundle");
         assert_eq!(place.refusal(&path, Some("viewer")).await.0, 404, "{run}");
     }
-    let (_, bytes) = place.get("/v1/namespaces/default/log", Some("viewer")).await;
-    assert!(read_document::<LogExport>(&bytes).unwrap().entries.is_empty());
+    assert!(place.log_page("").await.entries.is_empty());
     *place.fake.namespace_uid.lock().unwrap() = None;
     assert_eq!(place.refusal("/v1/namespaces/default/log", Some("viewer")).await.0, 404);
 }
