@@ -332,11 +332,14 @@ impl Authority {
         let dossier = &loaded.run.dossier;
         let (namespace, key) = (&dossier.namespace.uid, &dossier.run.idempotency_key);
         let owner = self.store.effect(namespace, key).await.map_err(unavailable)?;
+        let references = &*self.world.references;
+        let (drifted, suspended) =
+            tokio::try_join!(drifted(references, dossier), references.suspended(dossier)).map_err(unavailable)?;
         Ok(Facts {
-            drifted: drifted(&*self.world.references, dossier).await.map_err(unavailable)?,
+            drifted,
             has_headroom: self.has_headroom(),
             owns_effect: owner.is_some_and(|owner| owner.run_uid == dossier.run.uid),
-            suspended: self.world.references.suspended(dossier).await.map_err(unavailable)?,
+            suspended,
             restored: loaded.barred || self.restored().is_some(),
         })
     }

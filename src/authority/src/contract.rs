@@ -31,14 +31,17 @@ pub(crate) struct Facts {
     pub suspended: bool,
 }
 
-/// Why no contract is issued for this run; `None` if one is.
-pub(crate) fn refusal(run: &Run, facts: Facts) -> Option<Refusal> {
-    // The gates pass exactly if judging reaches what comes after the contract.
-    let reached = decide(&run.dossier, &run.row.evidence).gates.budget_exceeded.is_some();
-    if !reached || plan(&run.dossier).is_none() {
-        return Some(Refusal::GatesRefuse);
+/// Whether the gates before the contract pass: exactly if judging reaches what comes after it.
+pub(crate) fn gates_pass(run: &Run) -> bool {
+    decide(&run.dossier, &run.row.evidence).gates.budget_exceeded.is_some() && plan(&run.dossier).is_some()
+}
+
+/// Why no contract is issued for this run; `None` if one is. Where the gates refuse, nothing need be looked up.
+pub(crate) fn refusal(run: &Run, facts: Option<Facts>) -> Option<Refusal> {
+    match facts.filter(|_| gates_pass(run)) {
+        Some(facts) => standing(facts),
+        None => Some(Refusal::GatesRefuse),
     }
-    standing(facts)
 }
 
 /// Why a contract that was issued is not redeemed; `None` if it may be.
@@ -194,7 +197,8 @@ mod tests {
 
     #[test]
     fn a_contract_needs_every_fact() {
-        assert_eq!(refusal(&run(), GOOD), None);
+        assert_eq!(refusal(&run(), Some(GOOD)), None);
+        assert_eq!(refusal(&run(), None), Some(Refusal::GatesRefuse), "what was not looked up allows nothing");
         let cases = [
             (Facts { restored: true, ..GOOD }, Refusal::StoreRestored),
             (Facts { owns_effect: false, ..GOOD }, Refusal::EffectSpent),
@@ -203,7 +207,7 @@ mod tests {
             (Facts { has_headroom: false, ..GOOD }, Refusal::HeadroomExhausted),
         ];
         for (facts, cause) in cases {
-            assert_eq!(refusal(&run(), facts), Some(cause));
+            assert_eq!(refusal(&run(), Some(facts)), Some(cause));
             assert_eq!(standing(facts), Some(cause));
         }
     }
@@ -217,7 +221,7 @@ mod tests {
         let mut without_record = run();
         without_record.row.evidence.validated = None;
         for run in [without_trace, without_tool, without_record] {
-            assert_eq!(refusal(&run, GOOD), Some(Refusal::GatesRefuse));
+            assert_eq!(refusal(&run, Some(GOOD)), Some(Refusal::GatesRefuse));
         }
     }
 

@@ -44,26 +44,26 @@ pub struct ReferencesUnavailable(pub String);
 
 /// Whether what a run has pinned is no longer what its references say.
 pub async fn drifted(references: &dyn References, dossier: &Dossier) -> Result<bool, ReferencesUnavailable> {
-    let Dossier { namespace, policy, baseline, manifest, .. } = dossier;
-    if let Some(pinned) = policy {
+    let namespace = &dossier.namespace;
+    let policy = async {
+        let Some(pinned) = &dossier.policy else { return Ok(false) };
         let now = references.policy(namespace, &pinned.name).await?;
-        if now.is_none_or(|now| now.uid != pinned.uid || now.sha256 != pinned.sha256) {
-            return Ok(true);
-        }
-    }
-    let baseline_now = references.baseline().await?;
-    if baseline_now.map(|now| now.sha256) != baseline.as_ref().map(|pinned| pinned.sha256.clone()) {
-        return Ok(true);
-    }
-    if let Some(pinned) = manifest {
+        Ok(now.is_none_or(|now| now.uid != pinned.uid || now.sha256 != pinned.sha256))
+    };
+    let baseline = async {
+        let (now, pinned) = (references.baseline().await?, dossier.baseline.as_ref());
+        Ok(now.map(|now| now.sha256).as_ref() != pinned.map(|pinned| &pinned.sha256))
+    };
+    let manifest = async {
+        let Some(pinned) = &dossier.manifest else { return Ok(false) };
         let now = references.manifest(namespace, &pinned.name).await?;
-        let same = now.is_some_and(|now| {
+        Ok(!now.is_some_and(|now| {
             let entries = compute_hash(&candidates(&dossier.proposal, &now.spec));
             now.uid == pinned.uid && entries.as_ref() == Ok(&pinned.sha256)
-        });
-        return Ok(!same);
-    }
-    Ok(false)
+        }))
+    };
+    let (policy, baseline, manifest) = tokio::try_join!(policy, baseline, manifest)?;
+    Ok(policy || baseline || manifest)
 }
 
 /// Under which epoch this authority leads.

@@ -8,6 +8,7 @@
 //! The policies that are expected are the chart's own files, compiled in.
 
 use crate::world::call::{CallError, found};
+use crate::world::shared_read::SharedRead;
 use futures::future::try_join_all;
 use kube::api::{Api, ApiResource, DynamicObject};
 use kube::{Client, ResourceExt};
@@ -15,8 +16,7 @@ use m87_core::strict::{self, StrictError};
 use m87_core::time::Timestamp;
 use serde_json::Value;
 use std::fmt;
-use std::time::{Duration, Instant};
-use tokio::sync::Mutex;
+use std::time::Duration;
 
 /// How much older than a run the policies must be. (Seen: up to 0.7 s until a policy that came back was in force.)
 pub const SETTLING: Duration = Duration::from_secs(30);
@@ -175,26 +175,18 @@ fn since(object: &DynamicObject) -> Option<Timestamp> {
 /// Some policies and bindings, and what is known of them.
 struct Shelf {
     expected: Vec<Expected>,
-    last: Mutex<Option<(Instant, Vec<Finding>)>>,
+    last: SharedRead<Vec<Finding>>,
 }
 
 impl Shelf {
     fn new(expected: Vec<Expected>) -> Self {
-        Self { expected, last: Mutex::new(None) }
+        Self { expected, last: SharedRead::default() }
     }
 
-    /// What is there, read at that instant or later. Callers who wait for a reading that is new enough share it.
-    async fn read(&self, client: &Client, not_before: Instant) -> Result<Vec<Finding>, CallError> {
-        let mut last = self.last.lock().await;
-        if let Some((begun, findings)) = last.as_ref()
-            && *begun >= not_before
-        {
-            return Ok(findings.clone());
-        }
-        let begun = Instant::now();
-        let findings = try_join_all(self.expected.iter().map(|expected| look(client, expected))).await?;
-        *last = Some((begun, findings.clone()));
-        Ok(findings)
+    /// What is there, or was at most so long ago.
+    async fn read(&self, client: &Client, age: Duration) -> Result<Vec<Finding>, CallError> {
+        let looks = self.expected.iter().map(|expected| look(client, expected));
+        self.last.read(age, try_join_all(looks)).await
     }
 
     fn with<'a>(&'a self, findings: &'a [Finding]) -> impl Iterator<Item = (&'a Expected, &'a Finding)> {
@@ -271,8 +263,7 @@ impl Admission {
     /// # Errors
     /// If the API server gives no answer; ask again.
     pub async fn attest(&self, created: Timestamp) -> Result<Judgement, CallError> {
-        let now = Instant::now();
-        self.judge(created, now).await
+        self.judge(created, Duration::ZERO).await
     }
 
     /// Whether the actors of runs made now are checked; cached for some seconds. For `/readyz` and conditions.
@@ -280,12 +271,12 @@ impl Admission {
     /// # Errors
     /// If the API server gives no answer; ask again.
     pub async fn standing(&self, now: Timestamp) -> Result<Judgement, CallError> {
-        self.judge(now, recently()).await
+        self.judge(now, FRESH).await
     }
 
-    async fn judge(&self, at: Timestamp, not_before: Instant) -> Result<Judgement, CallError> {
-        let actor = self.actor.read(&self.client, not_before).await?;
-        let others = self.others.read(&self.client, recently()).await?;
+    async fn judge(&self, at: Timestamp, age: Duration) -> Result<Judgement, CallError> {
+        let actor = self.actor.read(&self.client, age).await?;
+        let others = self.others.read(&self.client, FRESH).await?;
         Ok(judge(self.actor.with(&actor).chain(self.others.with(&others)), at))
     }
 
@@ -294,14 +285,9 @@ impl Admission {
     /// # Errors
     /// If the API server gives no answer; ask again.
     pub async fn stamps(&self, now: Timestamp) -> Result<bool, CallError> {
-        let stamp = self.stamp.read(&self.client, recently()).await?;
+        let stamp = self.stamp.read(&self.client, FRESH).await?;
         Ok(judge(self.stamp.with(&stamp), now) == Judgement::Attested)
     }
-}
-
-fn recently() -> Instant {
-    let now = Instant::now();
-    now.checked_sub(FRESH).unwrap_or(now)
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use crate::health::{self, Health, Part, Standing};
 use crate::lease::{Keeper, Leadership, decide, decide::Identity};
 use crate::metrics::Metrics;
 use crate::world::mark::ClusterMark;
+use crate::world::references::ClusterReferences;
 use anyhow::Context;
 use authority::Ground;
 use futures::future::BoxFuture;
@@ -69,6 +70,7 @@ pub type LaneRunner = Arc<dyn Fn(LaneJobs) -> BoxFuture<'static, ()> + Send + Sy
 pub(crate) struct Shared {
     pub(crate) config: Arc<Config>,
     pub(crate) client: Client,
+    pub(crate) references: ClusterReferences,
     pub(crate) health: Arc<Health>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) events: Events,
@@ -82,9 +84,11 @@ pub(crate) struct Shared {
 pub async fn run(config: Config, lane_runner: LaneRunner, stop: CancellationToken) -> anyhow::Result<Ended> {
     let (client, metrics) = (client().await?, Arc::default());
     let (events, recording) = events(client.clone(), &config.pod_name, Arc::clone(&metrics));
+    let references = ClusterReferences::new(client.clone(), &config.namespace);
     let shared = Shared {
         config: Arc::new(config),
         client,
+        references,
         health: Arc::default(),
         metrics,
         events,

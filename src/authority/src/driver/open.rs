@@ -51,6 +51,9 @@ pub enum Opened {
 /// How often references are looked for while they are waited for.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
+/// What a run refers to: its policy, its manifest, and the baseline.
+type Referred = (Option<Pinned<PolicySpec>>, Option<Pinned<ManifestSpec>>, Option<Pinned<PolicySpec>>);
+
 impl Driver {
     /// Opens a run, and lets it go its way. Safe to repeat.
     pub async fn open(&self, request: &RunRequest) -> Result<Opened, DriverError> {
@@ -139,8 +142,7 @@ impl Driver {
         wait: Duration,
     ) -> Result<Dossier, DriverError> {
         let authority = &self.inner.authority;
-        let (policy, manifest) = self.references(request, wait).await?;
-        let baseline = authority.world.references.baseline().await?;
+        let (policy, manifest, baseline) = self.references(request, wait).await?;
         let manifest = match manifest {
             Some(Pinned { name, uid, spec, .. }) => {
                 let spec = candidates(&request.proposal, &spec);
@@ -177,22 +179,20 @@ impl Driver {
         })
     }
 
-    /// The policy and the manifest; what does not exist is waited for, up to the time that is set for it.
-    async fn references(
-        &self,
-        request: &RunRequest,
-        wait: Duration,
-    ) -> Result<(Option<Pinned<PolicySpec>>, Option<Pinned<ManifestSpec>>), DriverError> {
+    /// The policy, the manifest and the baseline as they are together; a policy or manifest that does not exist is waited for, up
+    /// to the time that is set for it.
+    async fn references(&self, request: &RunRequest, wait: Duration) -> Result<Referred, DriverError> {
         let references = &self.inner.authority.world.references;
         let until = Instant::now() + wait;
         loop {
-            let (policy, manifest) = tokio::try_join!(
+            let (policy, manifest, baseline) = tokio::try_join!(
                 references.policy(&request.namespace, &request.policy),
                 references.manifest(&request.namespace, &request.manifest),
+                references.baseline(),
             )?;
             let left = until.saturating_duration_since(Instant::now());
             if (policy.is_some() && manifest.is_some()) || left.is_zero() {
-                return Ok((policy, manifest));
+                return Ok((policy, manifest, baseline));
             }
             if !self.pause(left.min(LOOK_AGAIN)).await {
                 return Err(DriverError::Stopped);

@@ -4,7 +4,7 @@ use super::{Service, read, write};
 use crate::authority::Failed;
 use crate::callers::Principal;
 use crate::client::{AuthorityError, Denial};
-use crate::contract::{contract_id, refusal};
+use crate::contract::{contract_id, gates_pass, refusal};
 use crate::event::{ContractEvent, Event};
 use crate::proto::{BriefReply, ContractReply, Job, RecordReply};
 use crate::row::{Ending, Row, Run};
@@ -230,7 +230,10 @@ pub(super) async fn contract(service: &Service, who: &Principal, job: &Job) -> R
     let after = match &loaded.run.row.evidence.contract {
         Some(_) => loaded,
         None => {
-            let facts = authority.facts(&loaded).await?;
+            let facts = match gates_pass(&loaded.run) {
+                true => Some(authority.facts(&loaded).await?),
+                false => None,
+            };
             let now = authority.now();
             authority
                 .apply(&uid, |loaded| {

@@ -16,7 +16,6 @@ use crate::world::callers::ClusterCallers;
 use crate::world::checkpoints::ClusterCheckpoints;
 use crate::world::keys::signing_key;
 use crate::world::mark::ClusterMark;
-use crate::world::references::ClusterReferences;
 use crate::world::tls::ClusterTls;
 use anyhow::Context;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -80,7 +79,7 @@ impl Ground {
         let world = World {
             clock: Arc::new(SystemClock),
             entropy: Arc::new(SystemEntropy),
-            references: Arc::new(ClusterReferences::new(client.clone(), namespace)),
+            references: Arc::new(shared.references.clone()),
             executor: Arc::new(pods(shared, &tls)?),
             mark: mark.clone(),
             status: Arc::new(sink),

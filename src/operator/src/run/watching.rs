@@ -73,6 +73,7 @@ pub(super) async fn start(shared: &Shared, kinds: Kinds, driver: Driver, history
     let reconcilers = Arc::new(Reconcilers {
         runs: Runs {
             client: client.clone(),
+            references: shared.references.clone(),
             index: kinds.runs.clone(),
             policies: kinds.policies.clone(),
             manifests: kinds.manifests.clone(),

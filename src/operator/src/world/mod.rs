@@ -9,6 +9,7 @@ mod config_maps;
 pub mod keys;
 pub mod mark;
 pub mod references;
+pub mod shared_read;
 pub mod tls;
 pub mod token_review;
 

@@ -1,4 +1,4 @@
-//! What runs refer to, read from the API server, each time anew and never from a cache.
+//! What runs refer to, read from the API server and never from a cache; runs that ask at the same time share a read.
 //!
 //! What is not there is `None`, and nobody's answer is nobody's: a 403, a time-out or a failing server is
 //! [`ReferencesUnavailable`]. Between the two stands an object that is there and cannot be read:
@@ -10,7 +10,8 @@
 
 use super::call::{CallError, call, found};
 use super::names::BASELINE;
-use crate::objects::{Head, Part, Readable, View, within};
+use super::shared_read::SharedReads;
+use crate::objects::{Head, Readable, View, within};
 use async_trait::async_trait;
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec};
 use k8s_openapi::api::core::v1::Namespace;
@@ -25,6 +26,7 @@ use m87_core::tool::ManifestSpec;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::sync::Arc;
 
 /// What the operator must be able to do with pods in a tenant's namespace.
 pub const TENANT_VERBS: [&str; 3] = ["create", "get", "delete"];
@@ -34,6 +36,34 @@ pub const TENANT_VERBS: [&str; 3] = ["create", "get", "delete"];
 pub struct ClusterReferences {
     client: Client,
     own_namespace: String,
+    reads: Arc<Reads>,
+}
+
+/// What is being read now.
+#[derive(Default)]
+struct Reads {
+    /// The uid of each namespace that is there.
+    namespaces: SharedReads<Option<String>>,
+    policies: SharedReads<Option<Arc<Seen<PolicySpec>>>>,
+    manifests: SharedReads<Option<Arc<Seen<ManifestSpec>>>>,
+    /// Whether the operator may do all of [`TENANT_VERBS`] in a namespace.
+    rights: SharedReads<bool>,
+}
+
+/// An object that is there.
+struct Seen<S> {
+    uid: String,
+    suspended: bool,
+    /// What is judged of it, or why it cannot be read.
+    pinned: Result<Pinned<S>, String>,
+}
+
+impl<S: Clone> Seen<S> {
+    /// An object that cannot be read is not there yet.
+    fn pinned(&self) -> Option<Pinned<S>> {
+        let warn = |why: &String| tracing::warn!("{why}: until it is corrected it counts as missing");
+        self.pinned.as_ref().inspect_err(|why| warn(why)).ok().cloned()
+    }
 }
 
 impl From<CallError> for ReferencesUnavailable {
@@ -42,67 +72,79 @@ impl From<CallError> for ReferencesUnavailable {
     }
 }
 
-/// What became of looking for an object.
-enum Found<S> {
-    /// There is none.
-    Nothing,
-    /// It is there and cannot be read.
-    Unreadable(String),
-    /// It is there.
-    Object(Head, S),
-}
-
 impl ClusterReferences {
     /// Reads with this client; the baseline is in the operator's own namespace.
     pub fn new(client: Client, own_namespace: impl Into<String>) -> Self {
-        Self { client, own_namespace: own_namespace.into() }
+        Self { client, own_namespace: own_namespace.into(), reads: Arc::default() }
     }
 
-    async fn find<S: Readable>(&self, namespace: &str, name: &str) -> Result<Found<S>, ReferencesUnavailable>
+    /// The uid of the namespace of that name; `None` if there is none.
+    pub async fn namespace(&self, name: &str) -> Result<Option<String>, CallError> {
+        let read = async {
+            let api: Api<Namespace> = Api::all(self.client.clone());
+            let namespace = found(&format!("reading namespace {name}"), api.get_metadata(name)).await?;
+            Ok(namespace.and_then(|namespace| namespace.metadata.uid))
+        };
+        self.reads.namespaces.read(name, read).await
+    }
+
+    /// Whether the tenant's namespace is there, and has not been made again.
+    async fn is_same(&self, tenant: &Named) -> Result<bool, CallError> {
+        Ok(self.namespace(&tenant.name).await?.is_some_and(|uid| uid == tenant.uid))
+    }
+
+    async fn find_policy(&self, namespace: &str, name: &str) -> Result<Option<Arc<Seen<PolicySpec>>>, CallError> {
+        let read = self.see(namespace, name, |spec: GovernancePolicySpec| spec.rules);
+        self.reads.policies.read(&format!("{namespace}/{name}"), read).await
+    }
+
+    async fn find_manifest(&self, namespace: &str, name: &str) -> Result<Option<Arc<Seen<ManifestSpec>>>, CallError> {
+        let read = self.see(namespace, name, |spec: ManifestSpec| spec);
+        self.reads.manifests.read(&format!("{namespace}/{name}"), read).await
+    }
+
+    /// Reads an object, and pins the part of its spec that is judged and hashed.
+    async fn see<S: Readable, P: Serialize>(
+        &self,
+        namespace: &str,
+        name: &str,
+        part: impl FnOnce(S) -> P + Send,
+    ) -> Result<Option<Arc<Seen<P>>>, CallError>
     where
         S::Status: DeserializeOwned,
     {
         let what = format!("reading {} {namespace}/{name}", S::KIND);
         let api = within::<S>(self.client.clone(), namespace);
-        let Some(object) = found(&what, api.get(name)).await? else { return Ok(Found::Nothing) };
-        let view = View::<S>::of(&object).map_err(|error| ReferencesUnavailable(error.to_string()))?;
-        Ok(match view.spec {
-            Part::Readable(spec) => Found::Object(view.head, spec),
-            Part::Unreadable { why } => Found::Unreadable(why),
-        })
+        let Some(object) = found(&what, api.get(name)).await? else { return Ok(None) };
+        let view = View::<S>::of(&object).map_err(|error| CallError::Unavailable(error.to_string()))?;
+        let uid = view.head.uid.clone();
+        let pinned = view.spec.readable().and_then(|spec| pin(view.head, part(spec)));
+        Ok(Some(Arc::new(Seen { uid, suspended: is_suspended(&object.data), pinned })))
     }
 
-    /// Finds an object of a tenant, if the namespace is still the one that is meant.
-    async fn find_of<S: Readable>(&self, tenant: &Named, name: &str) -> Result<Found<S>, ReferencesUnavailable>
-    where
-        S::Status: DeserializeOwned,
-    {
-        let (is_same, object) = tokio::try_join!(self.is_same(tenant), self.find::<S>(&tenant.name, name))?;
-        Ok(if is_same { object } else { Found::Nothing })
+    /// A run's own object is nobody else's to read.
+    async fn is_run_suspended(&self, dossier: &Dossier) -> Result<bool, CallError> {
+        let (namespace, run) = (&dossier.namespace.name, &dossier.run);
+        let what = format!("reading {} {namespace}/{}", GovernedRunSpec::KIND, run.name);
+        let api = within::<GovernedRunSpec>(self.client.clone(), namespace);
+        let object = found(&what, api.get(&run.name)).await?;
+        let own = object.filter(|object| object.metadata.uid.as_deref() == Some(&run.uid));
+        Ok(own.is_none_or(|object| is_suspended(&object.data)))
     }
 
-    /// Whether the tenant's namespace is there, and has not been made again.
-    async fn is_same(&self, tenant: &Named) -> Result<bool, ReferencesUnavailable> {
-        let api: Api<Namespace> = Api::all(self.client.clone());
-        let what = format!("reading namespace {}", tenant.name);
-        let namespace = found(&what, api.get_metadata(&tenant.name)).await?;
-        Ok(namespace.is_some_and(|namespace| namespace.metadata.uid.as_deref() == Some(tenant.uid.as_str())))
+    async fn is_policy_suspended<S>(&self, namespace: &str, pinned: Option<&Pinned<S>>) -> Result<bool, CallError> {
+        let Some(pinned) = pinned else { return Ok(false) };
+        let seen = self.find_policy(namespace, &pinned.name).await?;
+        Ok(seen.filter(|seen| seen.uid == pinned.uid).is_none_or(|seen| seen.suspended))
     }
 
-    /// Whether an object says that it is suspended; `None` if it is gone or has been made again.
-    async fn says_suspended<S: Spec>(
-        &self,
-        namespace: &str,
-        name: &str,
-        uid: &str,
-    ) -> Result<Option<bool>, ReferencesUnavailable> {
-        let what = format!("reading {} {namespace}/{name}", S::KIND);
-        let object = found(&what, within::<S>(self.client.clone(), namespace).get(name)).await?;
-        let object = object.filter(|object| object.metadata.uid.as_deref() == Some(uid));
-        Ok(object.map(|object| is_suspended(&object.data)))
+    async fn may_run_tools(&self, namespace: &str) -> Result<bool, CallError> {
+        let [create, get, delete] = TENANT_VERBS.map(|verb| self.may(verb, namespace));
+        let (create, get, delete) = tokio::try_join!(create, get, delete)?;
+        Ok(create && get && delete)
     }
 
-    async fn may(&self, verb: &str, namespace: &str) -> Result<bool, ReferencesUnavailable> {
+    async fn may(&self, verb: &str, namespace: &str) -> Result<bool, CallError> {
         let attributes = ResourceAttributes {
             namespace: Some(namespace.to_owned()),
             verb: Some(verb.to_owned()),
@@ -135,37 +177,16 @@ fn pin<S: Serialize>(head: Head, spec: S) -> Result<Pinned<S>, String> {
     }
 }
 
-/// An object that cannot be read is not there yet.
-fn pinned<S: Serialize>(found: Found<S>) -> Option<Pinned<S>> {
-    let result = match found {
-        Found::Nothing => return None,
-        Found::Unreadable(why) => Err(why),
-        Found::Object(head, spec) => pin(head, spec),
-    };
-    result.inspect_err(|why| tracing::warn!("{why}: until it is corrected it counts as missing")).ok()
-}
-
-/// Core's part of a policy: what is judged and hashed.
-fn rules(found: Found<GovernancePolicySpec>) -> Found<PolicySpec> {
-    match found {
-        Found::Nothing => Found::Nothing,
-        Found::Unreadable(why) => Found::Unreadable(why),
-        Found::Object(head, spec) => Found::Object(head, spec.rules),
-    }
-}
-
 #[async_trait]
 impl References for ClusterReferences {
     async fn policy(&self, namespace: &Named, name: &str) -> Result<Option<Pinned<PolicySpec>>, ReferencesUnavailable> {
-        Ok(pinned(rules(self.find_of(namespace, name).await?)))
+        let (is_same, seen) = tokio::try_join!(self.is_same(namespace), self.find_policy(&namespace.name, name))?;
+        Ok(seen.filter(|_| is_same).and_then(|seen| seen.pinned()))
     }
 
     async fn baseline(&self) -> Result<Option<Pinned<PolicySpec>>, ReferencesUnavailable> {
-        match rules(self.find(&self.own_namespace, BASELINE).await?) {
-            Found::Nothing => Ok(None),
-            Found::Unreadable(why) => Err(ReferencesUnavailable(why)),
-            Found::Object(head, spec) => pin(head, spec).map(Some).map_err(ReferencesUnavailable),
-        }
+        let Some(seen) = self.find_policy(&self.own_namespace, BASELINE).await? else { return Ok(None) };
+        seen.pinned.clone().map(Some).map_err(ReferencesUnavailable)
     }
 
     async fn manifest(
@@ -173,38 +194,25 @@ impl References for ClusterReferences {
         namespace: &Named,
         name: &str,
     ) -> Result<Option<Pinned<ManifestSpec>>, ReferencesUnavailable> {
-        Ok(pinned(self.find_of(namespace, name).await?))
+        let (is_same, seen) = tokio::try_join!(self.is_same(namespace), self.find_manifest(&namespace.name, name))?;
+        Ok(seen.filter(|_| is_same).and_then(|seen| seen.pinned()))
     }
 
     /// A run or policy that is gone, or was made again, asks for nothing any more: that is as good as suspended. A baseline
     /// that is suspended stops the whole platform.
     async fn suspended(&self, dossier: &Dossier) -> Result<bool, ReferencesUnavailable> {
-        let namespace = &dossier.namespace.name;
-        let run = self
-            .says_suspended::<GovernedRunSpec>(namespace, &dossier.run.name, &dossier.run.uid)
-            .await?
-            .unwrap_or(true);
-        let policy = match &dossier.policy {
-            Some(policy) => {
-                self.says_suspended::<GovernancePolicySpec>(namespace, &policy.name, &policy.uid).await?.unwrap_or(true)
-            }
-            None => false,
-        };
-        let baseline = match &dossier.baseline {
-            Some(pinned) => self
-                .says_suspended::<GovernancePolicySpec>(&self.own_namespace, &pinned.name, &pinned.uid)
-                .await?
-                .unwrap_or(true),
-            None => false,
-        };
+        let (run, policy, baseline) = tokio::try_join!(
+            self.is_run_suspended(dossier),
+            self.is_policy_suspended(&dossier.namespace.name, dossier.policy.as_ref()),
+            self.is_policy_suspended(&self.own_namespace, dossier.baseline.as_ref()),
+        )?;
         Ok(run || policy || baseline)
     }
 
     async fn bound(&self, namespace: &Named) -> Result<bool, ReferencesUnavailable> {
-        let name = &namespace.name;
-        let [create, get, delete] = TENANT_VERBS.map(|verb| self.may(verb, name));
-        let (is_same, create, get, delete) = tokio::try_join!(self.is_same(namespace), create, get, delete)?;
-        Ok(is_same && create && get && delete)
+        let rights = self.reads.rights.read(&namespace.name, self.may_run_tools(&namespace.name));
+        let (is_same, may) = tokio::try_join!(self.is_same(namespace), rights)?;
+        Ok(is_same && may)
     }
 }
 

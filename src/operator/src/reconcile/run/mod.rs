@@ -20,6 +20,7 @@ use crate::events::Events;
 use crate::metrics::Metrics;
 use crate::status::{Said, Subject, UNUSABLE, status};
 use crate::world::call::CallError;
+use crate::world::references::ClusterReferences;
 use async_trait::async_trait;
 use decide::{Decision, History, Waiting, decide};
 use kube::Client;
@@ -77,6 +78,8 @@ impl Memory {
 pub struct Runs {
     /// The API server.
     pub client: Client,
+    /// What they refer to.
+    pub references: ClusterReferences,
     /// Runs as they are asked for.
     pub index: Arc<Index<RunView>>,
     /// Policies as they are.

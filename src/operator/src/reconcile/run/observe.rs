@@ -8,8 +8,6 @@ use crate::reconcile::index::{Key, View};
 use crate::reconcile::view::RunView;
 use crate::status::{Said, Subject, status};
 use crate::world::call::found;
-use k8s_openapi::api::core::v1::Namespace;
-use kube::Api;
 use m87_api::status::to_value;
 use m87_api::{GovernedRunSpec, Spec};
 use m87_authority::driver::RunRequest;
@@ -172,12 +170,10 @@ impl Runs {
     /// What would be opened; `None` if the namespace is gone.
     async fn request(&self, view: &RunView, spec: &GovernedRunSpec) -> Result<Option<RunRequest>, Failure> {
         let key = view.key();
-        let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        let what = format!("reading namespace {}", key.namespace);
         // Together: what an API server under load takes its time for is asked once, not one after another.
-        let namespace = async { Ok(found(&what, namespaces.get_metadata(&key.namespace)).await?) };
+        let namespace = async { Ok(self.references.namespace(&key.namespace).await?) };
         let (namespace, actor) = tokio::try_join!(namespace, self.actor(view, spec))?;
-        let Some(uid) = namespace.and_then(|namespace| namespace.metadata.uid) else { return Ok(None) };
+        let Some(uid) = namespace else { return Ok(None) };
         Ok(Some(RunRequest {
             namespace: Named { name: key.namespace.clone(), uid },
             name: key.name.clone(),

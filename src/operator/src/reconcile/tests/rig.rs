@@ -15,6 +15,7 @@ use crate::reconcile::view::{ManifestView, PolicyView, RunView};
 use crate::reconcile::watch::{Heartbeat, Listener, Watch};
 use crate::reconcile::{Reconcilers, ReferencesSeen, RunsSeen, Work};
 use crate::world::call::CallError;
+use crate::world::references::ClusterReferences;
 use async_trait::async_trait;
 use m87_api::{GovernancePolicySpec, GovernedRunSpec, Spec};
 use m87_authority::clock::{Clock, Now, Wall};
@@ -199,6 +200,7 @@ impl Rig {
         let reconcilers = Arc::new(Reconcilers {
             runs: Runs {
                 client: client.clone(),
+                references: ClusterReferences::new(client.clone(), OWN_NAMESPACE),
                 index: runs.clone(),
                 policies: policies.clone(),
                 manifests: manifests.clone(),
