@@ -1,6 +1,7 @@
 //! A process as `/proc` shows it. A pid alone names nobody, since pids are used again: with its start time it does.
 
 use serde::{Deserialize, Serialize};
+use std::sync::OnceLock;
 
 /// Clock ticks per second in `/proc`; Linux shows the same number to every program.
 pub const TICKS_PER_SECOND: u64 = 100;
@@ -65,6 +66,19 @@ impl Stat {
             started: number(22)?,
         })
     }
+}
+
+/// Whether this kernel lists the children of a process (`CONFIG_PROC_CHILDREN`).
+pub fn lists_children() -> bool {
+    static LISTS: OnceLock<bool> = OnceLock::new();
+    *LISTS.get_or_init(|| std::fs::exists("/proc/thread-self/children").unwrap_or(false))
+}
+
+/// The children of a process, as the kernel lists them for each of its threads.
+pub fn children(pid: i32) -> impl Iterator<Item = i32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    lists.flat_map(|list| list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>())
 }
 
 /// One process for good.
