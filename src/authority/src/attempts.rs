@@ -16,7 +16,7 @@ use std::time::Duration;
 
 /// Whether a new attempt may be begun now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Start {
+pub(crate) enum MayBegin {
     /// Yes: the runner asks for it.
     Allowed,
     /// No: only what was begun is looked after.
@@ -45,27 +45,27 @@ enum Alive {
 
 /// Decides about a contract that was not redeemed. `current` is its attempt, if one was begun, and what is known of it; an
 /// attempt without a handle was never started for certain, and counts as dead.
-fn tend(contract: &Contract, current: Option<Alive>, waited: Duration, limit: Duration, start: Start) -> Tend {
+fn tend(contract: &Contract, current: Option<Alive>, waited: Duration, limit: Duration, start: MayBegin) -> Tend {
     let is_late = waited > limit;
     match (current, start) {
-        (None, Start::Allowed) => Tend::Begin(contract.attempt),
-        (None, Start::NotNow) => Tend::Wait,
+        (None, MayBegin::Allowed) => Tend::Begin(contract.attempt),
+        (None, MayBegin::NotNow) => Tend::Wait,
         (Some(Alive::Yes | Alive::Unknown | Alive::No), _) if is_late => Tend::TakeBack(Refusal::NeverStarted),
         (Some(Alive::Yes | Alive::Unknown), _) => Tend::Wait,
         (Some(Alive::No), _) if contract.attempt >= TOOL_ATTEMPTS => Tend::TakeBack(Refusal::ExecutorFailed),
-        (Some(Alive::No), Start::Allowed) => Tend::Begin(contract.attempt.saturating_add(1)),
-        (Some(Alive::No), Start::NotNow) => Tend::Wait,
+        (Some(Alive::No), MayBegin::Allowed) => Tend::Begin(contract.attempt.saturating_add(1)),
+        (Some(Alive::No), MayBegin::NotNow) => Tend::Wait,
     }
 }
 
 impl Authority {
     /// Looks after the attempt to run the tool, as far as the run is there. Returns the run as it then is.
-    pub(crate) async fn tend_tool(&self, uid: &str, start: Start) -> Result<Loaded, AuthorityError> {
+    pub(crate) async fn tend_tool(&self, uid: &str, start: MayBegin) -> Result<Loaded, AuthorityError> {
         let live = self.live(uid);
         let _one_at_a_time = match start {
-            Start::Allowed => live.attempts.lock().await,
+            MayBegin::Allowed => live.attempts.lock().await,
             // Somebody is at it: starting a process may take long, and other runs wait to be looked at.
-            Start::NotNow => match live.attempts.try_lock() {
+            MayBegin::NotNow => match live.attempts.try_lock() {
                 Ok(guard) => guard,
                 Err(_) => return self.load(uid).await,
             },
@@ -83,7 +83,7 @@ impl Authority {
         self.load(uid).await
     }
 
-    async fn tend_contract(&self, loaded: &Loaded, contract: &Contract, start: Start) -> Result<(), AuthorityError> {
+    async fn tend_contract(&self, loaded: &Loaded, contract: &Contract, start: MayBegin) -> Result<(), AuthorityError> {
         let now = self.now();
         let current = match loaded.run.row.attempt(contract.attempt) {
             Some(attempt) => Some(self.is_alive(attempt).await),
@@ -283,7 +283,7 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(120);
 
-    fn decide(attempt: u32, current: Option<Alive>, waited: u64, start: Start) -> Tend {
+    fn decide(attempt: u32, current: Option<Alive>, waited: u64, start: MayBegin) -> Tend {
         let contract = Contract { id: String::new(), attempt, waiting_since: None };
         tend(&contract, current, Duration::from_secs(waited), LIMIT, start)
     }
@@ -300,14 +300,14 @@ mod tests {
             (TOOL_ATTEMPTS, Some(Alive::No), 10, Tend::TakeBack(Refusal::ExecutorFailed)),
         ];
         for (attempt, current, waited, expected) in cases {
-            assert_eq!(decide(attempt, current, waited, Start::Allowed), expected, "{attempt} {current:?} {waited}");
+            assert_eq!(decide(attempt, current, waited, MayBegin::Allowed), expected, "{attempt} {current:?} {waited}");
         }
     }
 
     #[test]
     fn nothing_is_begun_unless_the_runner_asks() {
-        assert_eq!(decide(1, None, 0, Start::NotNow), Tend::Wait);
-        assert_eq!(decide(1, Some(Alive::No), 1, Start::NotNow), Tend::Wait);
-        assert_eq!(decide(1, Some(Alive::No), 121, Start::NotNow), Tend::TakeBack(Refusal::NeverStarted));
+        assert_eq!(decide(1, None, 0, MayBegin::NotNow), Tend::Wait);
+        assert_eq!(decide(1, Some(Alive::No), 1, MayBegin::NotNow), Tend::Wait);
+        assert_eq!(decide(1, Some(Alive::No), 121, MayBegin::NotNow), Tend::TakeBack(Refusal::NeverStarted));
     }
 }

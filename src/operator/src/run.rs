@@ -167,12 +167,12 @@ async fn take_lease(shared: &Shared, stop: &CancellationToken) -> anyhow::Result
     let start: String = SystemEntropy.secret()?.chars().take(16).collect();
     let identity = Identity { place: place(&shared.config, &start), start };
     let keeper = Keeper::new(shared.client.clone(), namespace, identity, decide::Config::usual(before));
-    let (health, mut standing) = (shared.health.clone(), keeper.standing());
+    let (health, mut tenure) = (shared.health.clone(), keeper.tenure());
     tokio::spawn(async move {
         loop {
-            let now = standing.borrow_and_update().clone();
+            let now = tenure.borrow_and_update().clone();
             health.set(Part::Lease, start::of_lease(now));
-            if standing.changed().await.is_err() {
+            if tenure.changed().await.is_err() {
                 return;
             }
         }

@@ -119,14 +119,14 @@ impl Driver {
             entry: &entry,
         };
         match authority.store.open_run(&opening).await? {
-            store::Opened::New => authority.changed(&uid, &run),
-            store::Opened::Existing => {
+            store::Inserted::New => authority.changed(&uid, &run),
+            store::Inserted::Existing => {
                 if authority.load(&uid).await?.run.row.sealed().is_some() {
                     return Ok(Opened::AlreadyDone(uid));
                 }
             }
-            store::Opened::SameEffect(first) => return Ok(Opened::AlreadyDone(first)),
-            store::Opened::KeyReused(first) => {
+            store::Inserted::SameEffect(first) => return Ok(Opened::AlreadyDone(first)),
+            store::Inserted::KeyReused(first) => {
                 tracing::info!(run = %uid, %first, "the key belongs to a run that asked for something else");
                 authority.end(&uid, Ending::Interrupted(Reason::IdempotencyKeyReused)).await?;
             }

@@ -2,7 +2,7 @@
 //! half-way when the authority died.
 
 use super::Driver;
-use crate::attempts::Start;
+use crate::attempts::MayBegin;
 use crate::client::AuthorityError;
 use crate::clock::Wall;
 use crate::event::Event;
@@ -112,7 +112,7 @@ impl Driver {
                 self.spawn_start(uid.to_owned());
             }
             Look::Tend => {
-                authority.tend_tool(uid, Start::NotNow).await?;
+                authority.tend_tool(uid, MayBegin::NotNow).await?;
             }
             Look::End(reason) => {
                 authority.end(uid, Ending::Interrupted(reason)).await?;

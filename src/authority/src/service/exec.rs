@@ -30,7 +30,7 @@ pub(super) async fn execute(
     let held = Held::of(authority, &uid, request.wait_ms);
     loop {
         let change = held.change();
-        let loaded = authority.tend_tool(&uid, crate::attempts::Start::Allowed).await?;
+        let loaded = authority.tend_tool(&uid, crate::attempts::MayBegin::Allowed).await?;
         if let Some(reply) = executed(&loaded)? {
             return Ok(reply);
         }

@@ -33,7 +33,7 @@ pub trait Store: Send + Sync {
     async fn lead(&self, epoch: i64) -> Result<(), StoreError>;
 
     /// Inserts a run and its `opened` entry, and claims the effect's identity for it, unless that is taken.
-    async fn open_run(&self, opening: &Opening<'_>) -> Result<Opened, StoreError>;
+    async fn open_run(&self, opening: &Opening<'_>) -> Result<Inserted, StoreError>;
 
     /// The run of that uid.
     async fn load(&self, uid: &str) -> Result<Option<Loaded>, StoreError>;
@@ -115,7 +115,7 @@ pub struct Opening<'a> {
 
 /// What came of inserting a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Opened {
+pub enum Inserted {
     /// Inserted; the effect's identity is its own.
     New,
     /// It had been inserted before.

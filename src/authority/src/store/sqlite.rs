@@ -7,7 +7,7 @@ use super::latest::{Became, Latest};
 use super::migrate::migrate;
 use super::reserve::Reserve;
 use super::{
-    Change, Counters, Effect, Headroom, Loaded, Opened, Opening, Store, StoreError, StoredReceipt, TokenOwner,
+    Change, Counters, Effect, Headroom, Inserted, Loaded, Opening, Store, StoreError, StoredReceipt, TokenOwner,
 };
 use crate::executor::AttemptKind;
 use crate::row::{Definition, Run};
@@ -132,7 +132,7 @@ impl Store for SqliteStore {
         Ok(())
     }
 
-    async fn open_run(&self, opening: &Opening<'_>) -> Result<Opened, StoreError> {
+    async fn open_run(&self, opening: &Opening<'_>) -> Result<Inserted, StoreError> {
         let dossier = &opening.run.dossier;
         let (uid, key) = (&dossier.run.uid, &dossier.run.idempotency_key);
         let (dossier_json, row) = (to_json("a dossier", dossier.as_ref())?, to_json("a row", &opening.run.row)?);
@@ -142,7 +142,7 @@ impl Store for SqliteStore {
         if existing.is_some() {
             // Nobody is told of a run before it is durable.
             transaction.commit(None).await?;
-            return Ok(Opened::Existing);
+            return Ok(Inserted::Existing);
         }
         let taken = sqlx::query(
             "SELECT proposal_hash, actor_hash, run_uid FROM effects WHERE namespace_uid = ? AND idempotency_key = ?",
@@ -156,13 +156,13 @@ impl Store for SqliteStore {
         let opened = match taken {
             Some(first) if first.proposal_hash == opening.proposal_hash && first.actor_hash == opening.actor_hash => {
                 transaction.commit(None).await?;
-                return Ok(Opened::SameEffect(first.run_uid));
+                return Ok(Inserted::SameEffect(first.run_uid));
             }
-            Some(first) => Opened::KeyReused(first.run_uid),
-            None => Opened::New,
+            Some(first) => Inserted::KeyReused(first.run_uid),
+            None => Inserted::New,
         };
         insert_run(&mut transaction, opening, (&dossier_json, &row)).await?;
-        if opened == Opened::New {
+        if opened == Inserted::New {
             claim_effect(&mut transaction, opening).await?;
         }
         let run = Run { dossier: Arc::new(from_json("a dossier", &dossier_json)?), row: from_json("a row", &row)? };

@@ -27,7 +27,7 @@ fn run(name: &str, key: &str) -> Run {
     Run { dossier: Arc::new(dossier), row: Row::open(Wall(60_000)) }
 }
 
-async fn insert(store: &SqliteStore, run: &Run, proposal: &str) -> Result<Opened, StoreError> {
+async fn insert(store: &SqliteStore, run: &Run, proposal: &str) -> Result<Inserted, StoreError> {
     let epoch = store.counters().await.unwrap().epoch;
     let entry = LogEntry::opened(&run.dossier.run.uid, proposal);
     let opening = Opening { epoch, run, proposal_hash: proposal, actor_hash: "actor", entry: &entry };
@@ -62,16 +62,16 @@ async fn a_run_survives_the_store_and_the_effects_identity_is_claimed_once() {
     let first = run("a", "key");
     {
         let store = open(folder.path()).await;
-        assert_eq!(insert(&store, &first, "p").await.unwrap(), Opened::New);
-        assert_eq!(insert(&store, &first, "p").await.unwrap(), Opened::Existing);
+        assert_eq!(insert(&store, &first, "p").await.unwrap(), Inserted::New);
+        assert_eq!(insert(&store, &first, "p").await.unwrap(), Inserted::Existing);
     }
     let store = open(folder.path()).await;
     assert_eq!(store.load("uid-of-a").await.unwrap().unwrap().run, first);
     let same = insert(&store, &run("b", "key"), "p").await.unwrap();
-    assert_eq!(same, Opened::SameEffect("uid-of-a".to_owned()));
+    assert_eq!(same, Inserted::SameEffect("uid-of-a".to_owned()));
     assert_eq!(store.load("uid-of-b").await.unwrap(), None);
     let reused = insert(&store, &run("c", "key"), "other").await.unwrap();
-    assert_eq!(reused, Opened::KeyReused("uid-of-a".to_owned()));
+    assert_eq!(reused, Inserted::KeyReused("uid-of-a".to_owned()));
     assert_eq!(store.unsealed().await.unwrap(), ["uid-of-a", "uid-of-c"]);
     assert_eq!(store.effect("uid-of-default", "key").await.unwrap().unwrap().run_uid, "uid-of-a");
     assert_eq!(store.log("uid-of-default", 0..u64::MAX).await.unwrap().len(), 2);
@@ -236,7 +236,7 @@ async fn a_full_disk_is_said_and_loses_nothing() {
     assert!(matches!(store.commit(&change).await, Err(StoreError::Full)));
     assert!(!reserve.exists());
     store.limit_pages(100_000).await.unwrap();
-    assert_eq!(insert(&store, &run("z", "z"), "p").await.unwrap(), Opened::New);
+    assert_eq!(insert(&store, &run("z", "z"), "p").await.unwrap(), Inserted::New);
     store.commit(&change).await.unwrap();
     assert!(reserve.exists());
 }
@@ -255,8 +255,8 @@ async fn changes_at_one_time_share_a_transaction_and_one_that_fails_undoes_only_
     for change in changes.collect::<Vec<_>>() {
         opened.push(change.await.unwrap());
     }
-    assert_eq!(opened.iter().filter(|opened| **opened == Opened::New).count(), 48);
-    assert_eq!(opened.iter().filter(|opened| **opened == Opened::Existing).count(), 16);
+    assert_eq!(opened.iter().filter(|opened| **opened == Inserted::New).count(), 48);
+    assert_eq!(opened.iter().filter(|opened| **opened == Inserted::Existing).count(), 16);
     drop(store);
     let store = open(folder.path()).await;
     assert_eq!(store.unsealed().await.unwrap().len(), 48);

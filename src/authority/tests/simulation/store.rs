@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use m87_authority::executor::AttemptKind;
 use m87_authority::row::Definition;
 use m87_authority::store::{
-    Change, Counters, Effect, Loaded, Opened, Opening, Store, StoreError, StoredReceipt, TokenOwner, With,
+    Change, Counters, Effect, Inserted, Loaded, Opening, Store, StoreError, StoredReceipt, TokenOwner, With,
 };
 use m87_core::log::LogEntry;
 use std::collections::BTreeMap;
@@ -149,27 +149,27 @@ impl Store for MemoryStore {
         })
     }
 
-    async fn open_run(&self, opening: &Opening<'_>) -> Result<Opened, StoreError> {
+    async fn open_run(&self, opening: &Opening<'_>) -> Result<Inserted, StoreError> {
         self.write(Some(opening.epoch), |disk| {
             let dossier = &opening.run.dossier;
             let (uid, namespace) = (dossier.run.uid.clone(), dossier.namespace.uid.clone());
             if disk.runs.contains_key(&uid) {
-                return Ok(Opened::Existing);
+                return Ok(Inserted::Existing);
             }
             let key = (namespace.clone(), dossier.run.idempotency_key.clone());
             let opened = match disk.effects.get(&key) {
                 Some(first)
                     if first.proposal_hash == opening.proposal_hash && first.actor_hash == opening.actor_hash =>
                 {
-                    return Ok(Opened::SameEffect(first.run_uid.clone()));
+                    return Ok(Inserted::SameEffect(first.run_uid.clone()));
                 }
-                Some(first) => Opened::KeyReused(first.run_uid.clone()),
-                None => Opened::New,
+                Some(first) => Inserted::KeyReused(first.run_uid.clone()),
+                None => Inserted::New,
             };
             disk.order.push(uid.clone());
             disk.runs.insert(uid.clone(), Loaded { run: opening.run.clone(), version: 1, barred: false });
             disk.append(&namespace, opening.entry);
-            if opened == Opened::New {
+            if opened == Inserted::New {
                 let effect = Effect {
                     proposal_hash: opening.proposal_hash.to_owned(),
                     actor_hash: opening.actor_hash.to_owned(),

@@ -41,7 +41,7 @@ pub(super) enum Heard {
 
 /// How a lane stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum LaneState {
     /// Not everyone was heard of yet.
     Starting,
     /// Someone gives no answer.
@@ -58,7 +58,7 @@ pub(super) struct Story {
     /// Where each party is, for people.
     places: [String; 2],
     heard: BTreeMap<(Party, String), Heard>,
-    told: BTreeMap<Party, (Standing, Duration)>,
+    told: BTreeMap<Party, (LaneState, Duration)>,
     works: bool,
 }
 
@@ -71,7 +71,7 @@ impl Story {
     pub(super) fn hear(&mut self, party: Party, subject: &str, heard: Heard, now: Duration) -> Vec<String> {
         self.heard.insert((party, subject.to_owned()), heard);
         let mut lines: Vec<String> = self.wrong(party, now).into_iter().collect();
-        let works = self.standing() == Standing::Works;
+        let works = self.state() == LaneState::Works;
         if works && !self.works {
             lines.push(format!("lane {} works for {}", self.lane, self.place(Party::Engine)));
         }
@@ -80,20 +80,20 @@ impl Story {
     }
 
     /// How the lane stands.
-    pub(super) fn standing(&self) -> Standing {
-        let all = Party::ALL.map(|party| self.standing_of(party));
-        [Standing::Refused, Standing::Waits, Standing::Starting]
+    pub(super) fn state(&self) -> LaneState {
+        let all = Party::ALL.map(|party| self.state_of(party));
+        [LaneState::Refused, LaneState::Waits, LaneState::Starting]
             .into_iter()
-            .find(|standing| all.contains(standing))
-            .unwrap_or(Standing::Works)
+            .find(|state| all.contains(state))
+            .unwrap_or(LaneState::Works)
     }
 
-    fn standing_of(&self, party: Party) -> Standing {
+    fn state_of(&self, party: Party) -> LaneState {
         match self.worst(party) {
-            None => Standing::Starting,
-            Some(Heard::Answers) => Standing::Works,
-            Some(Heard::Nothing(_)) => Standing::Waits,
-            Some(Heard::Refuses(_)) => Standing::Refused,
+            None => LaneState::Starting,
+            Some(Heard::Answers) => LaneState::Works,
+            Some(Heard::Nothing(_)) => LaneState::Waits,
+            Some(Heard::Refuses(_)) => LaneState::Refused,
         }
     }
 
@@ -111,9 +111,9 @@ impl Story {
 
     /// What is wrong with a party, if that is to be told now.
     fn wrong(&mut self, party: Party, now: Duration) -> Option<String> {
-        let standing = self.standing_of(party);
+        let state = self.state_of(party);
         let due = match self.told.get(&party) {
-            Some((told, at)) => *told != standing || now.saturating_sub(*at) >= AGAIN,
+            Some((told, at)) => *told != state || now.saturating_sub(*at) >= AGAIN,
             None => true,
         };
         let (lane, name, place) = (self.lane, party.name(), self.place(party));
@@ -124,12 +124,12 @@ impl Story {
                  {lane}. It is tried again until then"
             ),
             Heard::Answers => {
-                self.told.insert(party, (standing, now));
+                self.told.insert(party, (state, now));
                 return None;
             }
         };
         due.then(|| {
-            self.told.insert(party, (standing, now));
+            self.told.insert(party, (state, now));
             line
         })
     }
@@ -165,7 +165,7 @@ mod tests {
             assert!(it.hear(Party::Engine, "execute", nothing(), at(second)).is_empty());
         }
         assert_eq!(it.hear(Party::Engine, "execute", nothing(), at(60)).len(), 1);
-        assert_eq!(it.standing(), Standing::Waits);
+        assert_eq!(it.state(), LaneState::Waits);
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
         it.hear(Party::Engine, "execute", nothing(), at(0));
         let told = it.hear(Party::Authority, "", no(), at(1));
         assert!(told[0].contains("the authority at a:2 does not accept this lane: no"), "{told:?}");
-        assert_eq!(it.standing(), Standing::Refused);
+        assert_eq!(it.state(), LaneState::Refused);
         assert_eq!(it.hear(Party::Engine, "execute", no(), at(2)).len(), 1);
         assert!(it.hear(Party::Engine, "execute", no(), at(3)).is_empty());
     }
@@ -183,12 +183,12 @@ mod tests {
     fn a_lane_works_once_everyone_answers_for_every_job_and_says_so_once() {
         let mut it = story();
         it.hear(Party::Engine, "execute", Heard::Answers, at(0));
-        assert_eq!(it.standing(), Standing::Starting);
+        assert_eq!(it.state(), LaneState::Starting);
         it.hear(Party::Engine, "emit-artifact", no(), at(0));
         assert!(it.hear(Party::Authority, "", Heard::Answers, at(1)).is_empty());
         assert_eq!(it.hear(Party::Engine, "emit-artifact", Heard::Answers, at(2)), ["lane runner works for e:1"]);
         assert!(it.hear(Party::Engine, "execute", Heard::Answers, at(3)).is_empty());
-        assert_eq!(it.standing(), Standing::Works);
+        assert_eq!(it.state(), LaneState::Works);
         assert_eq!(it.hear(Party::Engine, "execute", nothing(), at(4)).len(), 1);
         assert_eq!(it.hear(Party::Engine, "execute", Heard::Answers, at(5)), ["lane runner works for e:1"]);
     }

@@ -1,6 +1,6 @@
 //! Hears the engine and the authority, and tells the lane's story; also to those who ask whether it is ready.
 
-use super::story::{Heard, Party, Standing, Story};
+use super::story::{Heard, Party, LaneState, Story};
 use crate::say::tell;
 use axum::http::StatusCode;
 use axum::{Router, extract::State, routing::get};
@@ -38,8 +38,8 @@ impl Watch {
         }
     }
 
-    fn standing(&self) -> Standing {
-        self.0.story.lock().unwrap_or_else(PoisonError::into_inner).standing()
+    fn state(&self) -> LaneState {
+        self.0.story.lock().unwrap_or_else(PoisonError::into_inner).state()
     }
 
     /// What the worker's polls come to.
@@ -75,18 +75,18 @@ impl Watch {
     pub(super) async fn health(self, listener: TcpListener, stop: CancellationToken) -> std::io::Result<()> {
         let routes = Router::new()
             .route("/livez", get(async || "ok\n"))
-            .route("/readyz", get(async |State(watch): State<Self>| ready(watch.standing())))
+            .route("/readyz", get(async |State(watch): State<Self>| ready(watch.state())))
             .with_state(self);
         axum::serve(listener, routes).with_graceful_shutdown(stop.cancelled_owned()).await
     }
 }
 
-const fn ready(standing: Standing) -> (StatusCode, &'static str) {
-    match standing {
-        Standing::Works => (StatusCode::OK, "ok\n"),
-        Standing::Starting => (StatusCode::SERVICE_UNAVAILABLE, "the engine or the authority was not heard of yet\n"),
-        Standing::Waits => (StatusCode::SERVICE_UNAVAILABLE, "the engine or the authority gives no answer\n"),
-        Standing::Refused => {
+const fn ready(state: LaneState) -> (StatusCode, &'static str) {
+    match state {
+        LaneState::Works => (StatusCode::OK, "ok\n"),
+        LaneState::Starting => (StatusCode::SERVICE_UNAVAILABLE, "the engine or the authority was not heard of yet\n"),
+        LaneState::Waits => (StatusCode::SERVICE_UNAVAILABLE, "the engine or the authority gives no answer\n"),
+        LaneState::Refused => {
             (StatusCode::SERVICE_UNAVAILABLE, "the engine or the authority does not accept this lane\n")
         }
     }

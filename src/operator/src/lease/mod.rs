@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 /// What is to be said of the lease, for readiness and logs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum Tenure {
     /// Nothing is known yet.
     Unknown,
     /// Another holds it.
@@ -101,7 +101,7 @@ pub struct Keeper {
     place: String,
     knowledge: Knowledge,
     config: Config,
-    standing: watch::Sender<Standing>,
+    tenure: watch::Sender<Tenure>,
 }
 
 impl Keeper {
@@ -112,13 +112,13 @@ impl Keeper {
             place: format!("Lease {namespace}/{LEASE}"),
             knowledge: Knowledge::new(identity),
             config,
-            standing: watch::Sender::new(Standing::Unknown),
+            tenure: watch::Sender::new(Tenure::Unknown),
         }
     }
 
     /// What is to be said of the lease from now on.
-    pub fn standing(&self) -> watch::Receiver<Standing> {
-        self.standing.subscribe()
+    pub fn tenure(&self) -> watch::Receiver<Tenure> {
+        self.tenure.subscribe()
     }
 
     /// Waits for the lead; `None` if `stop` comes first, or if it is lost at once.
@@ -135,7 +135,7 @@ impl Keeper {
             }
             match decide(&self.knowledge, now(), &self.config) {
                 Decision::Lost(loss) => {
-                    self.say(Standing::Lost(loss));
+                    self.say(Tenure::Lost(loss));
                     return None;
                 }
                 Decision::Wait(until) => {
@@ -154,7 +154,7 @@ impl Keeper {
     fn keep(self, transitions: i64) -> Leadership {
         let (lost, release) = (CancellationToken::new(), CancellationToken::new());
         let (leads, until) = watch::channel(self.knowledge.leads_until(&self.config));
-        self.say(Standing::Leading);
+        self.say(Tenure::Leading);
         let keeper = tokio::spawn(self.renew(leads, lost.clone(), release.clone()));
         Leadership { transitions, until, lost, release, keeper }
     }
@@ -181,13 +181,13 @@ impl Keeper {
                         }
                     }
                     leads.send_replace(None);
-                    self.say(Standing::Lost(loss));
+                    self.say(Tenure::Lost(loss));
                     lost.cancel();
                     return;
                 }
                 Decision::Wait(until) => {
                     // Nothing is due: whatever a call said meanwhile, the lead was confirmed after it.
-                    self.say(Standing::Leading);
+                    self.say(Tenure::Leading);
                     self.pause(until, &release).await;
                 }
                 step @ (Decision::Look
@@ -261,7 +261,7 @@ impl Keeper {
             CallError::Conflict(_) | CallError::NotFound(_) => {}
             CallError::Forbidden(_) | CallError::Refused(_) | CallError::Unavailable(_) => {
                 tracing::warn!(%error, "the lease cannot be read or written");
-                self.say(Standing::Blocked(error.to_string()));
+                self.say(Tenure::Blocked(error.to_string()));
                 // A leader has no time to lose, and others none to waste.
                 let pause = self.config.retry / if self.knowledge.holds_until(&self.config).is_some() { 4 } else { 1 };
                 wake.run_until_cancelled(sleep(pause)).await;
@@ -274,14 +274,14 @@ impl Keeper {
 
     fn say_waiting(&self) {
         if let Some(holder) = self.knowledge.other_holder() {
-            self.say(Standing::Waiting(holder.to_owned()));
+            self.say(Tenure::Waiting(holder.to_owned()));
         }
     }
 
-    fn say(&self, standing: Standing) {
-        self.standing.send_if_modified(|before| {
-            let is_news = *before != standing;
-            *before = standing;
+    fn say(&self, tenure: Tenure) {
+        self.tenure.send_if_modified(|before| {
+            let is_news = *before != tenure;
+            *before = tenure;
             is_news
         });
     }

@@ -56,7 +56,7 @@ pub struct Policies {
 
 /// How a policy stands.
 #[derive(Debug, Clone, PartialEq)]
-enum Standing {
+enum PolicyState {
     /// It cannot be read.
     Unreadable(String),
     /// A list of it cannot be used: every run under it is refused.
@@ -78,59 +78,61 @@ impl Policies {
     /// Looks at one policy.
     pub async fn reconcile(&self, key: &Key) -> Result<Next, Failure> {
         let Some(view) = self.index.get(key).filter(|view| !view.meta.deleting) else { return Ok(Next::Await) };
-        let standing = self.observe(&view.spec).await;
+        let state = self.observe(&view.spec).await;
         let is_baseline = *key == Key::baseline(&self.own_namespace);
         let observed = observed(&view);
-        if !has_news(&standing, &view.meta, &observed) {
+        if !has_news(&state, &view.meta, &observed) {
             return Ok(Next::Retry);
         }
         let suspended = view.spec.as_ref().is_ok_and(GovernancePolicySpec::is_suspended);
-        let next = if matches!(standing, Standing::Unknown(_)) { Next::Retry } else { Next::Await };
+        let next = if matches!(state, PolicyState::Unknown(_)) { Next::Retry } else { Next::Await };
         let now = self.clock.now().at;
-        let status = project(&standing, &view.meta, observed.clone(), now, Notes { is_baseline, suspended });
+        let status = project(&state, &view.meta, observed.clone(), now, Notes { is_baseline, suspended });
         let (value, before) = (to_value(&status), view.status.as_ref());
         if before != Some(&value) {
             let written = put_status::<GovernancePolicySpec>(&self.client, &self.metrics, &view.meta, &value).await?;
             if let Some(object) = written {
                 self.index.apply(PolicyView::of(object));
-                self.tell(&view.meta, &standing, is_true(&observed.conditions, STALLED));
+                self.tell(&view.meta, &state, is_true(&observed.conditions, STALLED));
             }
         }
         Ok(next)
     }
 
-    async fn observe(&self, spec: &Read<GovernancePolicySpec>) -> Standing {
+    async fn observe(&self, spec: &Read<GovernancePolicySpec>) -> PolicyState {
         let spec = match spec {
             Ok(spec) => spec,
             Err(why) => {
                 self.metrics.unreadable(GovernancePolicySpec::KIND);
-                return Standing::Unreadable(why.clone());
+                return PolicyState::Unreadable(why.clone());
             }
         };
         let rules = Rules::new(&spec.rules, None);
         if let Err(error) = &rules.targets_forbidden {
-            return Standing::Unusable(format!("spec.constraints.targetsForbidden: {error}"));
+            return PolicyState::Unusable(format!("spec.constraints.targetsForbidden: {error}"));
         }
         if let Err(error) = &rules.actors_allowed {
-            return Standing::Unusable(format!("spec.constraints.actorsAllowed: {error}"));
+            return PolicyState::Unusable(format!("spec.constraints.actorsAllowed: {error}"));
         }
         match self.processes.deploy(&spec.rules).await {
-            Ok(Ok(deployed)) => Standing::Deployed(deployed),
-            Ok(Err(why)) => Standing::Refused { bpmn_sha256: bpmn_sha256(&spec.rules), why },
-            Err(why) => Standing::Unknown(why),
+            Ok(Ok(deployed)) => PolicyState::Deployed(deployed),
+            Ok(Err(why)) => PolicyState::Refused { bpmn_sha256: bpmn_sha256(&spec.rules), why },
+            Err(why) => PolicyState::Unknown(why),
         }
     }
 
-    fn tell(&self, meta: &Meta, standing: &Standing, was_told: bool) {
-        match standing {
-            Standing::Unreadable(why) | Standing::Unusable(why) | Standing::Refused { why, .. } if !was_told => {
-                self.events.warn(GovernancePolicySpec::KIND, meta, reason(standing), why);
+    fn tell(&self, meta: &Meta, state: &PolicyState, was_told: bool) {
+        match state {
+            PolicyState::Unreadable(why) | PolicyState::Unusable(why) | PolicyState::Refused { why, .. }
+                if !was_told =>
+            {
+                self.events.warn(GovernancePolicySpec::KIND, meta, reason(state), why);
             }
-            Standing::Unreadable(_)
-            | Standing::Unusable(_)
-            | Standing::Refused { .. }
-            | Standing::Deployed(_)
-            | Standing::Unknown(_) => {}
+            PolicyState::Unreadable(_)
+            | PolicyState::Unusable(_)
+            | PolicyState::Refused { .. }
+            | PolicyState::Deployed(_)
+            | PolicyState::Unknown(_) => {}
         }
     }
 }
@@ -142,10 +144,13 @@ fn observed(view: &PolicyView) -> GovernancePolicyStatus {
 }
 
 /// An engine that does not answer takes nothing back that was said of this generation.
-fn has_news(standing: &Standing, meta: &Meta, observed: &GovernancePolicyStatus) -> bool {
-    match standing {
-        Standing::Unknown(_) => observed.observed_generation() != meta.generation,
-        Standing::Unreadable(_) | Standing::Unusable(_) | Standing::Refused { .. } | Standing::Deployed(_) => true,
+fn has_news(state: &PolicyState, meta: &Meta, observed: &GovernancePolicyStatus) -> bool {
+    match state {
+        PolicyState::Unknown(_) => observed.observed_generation() != meta.generation,
+        PolicyState::Unreadable(_)
+        | PolicyState::Unusable(_)
+        | PolicyState::Refused { .. }
+        | PolicyState::Deployed(_) => true,
     }
 }
 
@@ -155,29 +160,29 @@ struct Notes {
     suspended: bool,
 }
 
-fn reason(standing: &Standing) -> &'static str {
-    match standing {
-        Standing::Unreadable(_) => "Unreadable",
-        Standing::Unusable(_) => "Unusable",
-        Standing::Refused { .. } => "ProcessNotProved",
-        Standing::Deployed(_) => "Deployed",
-        Standing::Unknown(_) => "EngineUnreachable",
+fn reason(state: &PolicyState) -> &'static str {
+    match state {
+        PolicyState::Unreadable(_) => "Unreadable",
+        PolicyState::Unusable(_) => "Unusable",
+        PolicyState::Refused { .. } => "ProcessNotProved",
+        PolicyState::Deployed(_) => "Deployed",
+        PolicyState::Unknown(_) => "EngineUnreachable",
     }
 }
 
 /// What is said of a policy.
 fn project(
-    standing: &Standing,
+    state: &PolicyState,
     meta: &Meta,
     observed: GovernancePolicyStatus,
     now: Timestamp,
     notes: Notes,
 ) -> GovernancePolicyStatus {
-    let reason = reason(standing);
-    let findings = match standing {
-        Standing::Unreadable(why) | Standing::Unusable(why) => stalled(reason, why),
-        Standing::Refused { why, .. } => stalled(reason, &format!("runs under it are refused: {why}")),
-        Standing::Deployed(_) => {
+    let reason = reason(state);
+    let findings = match state {
+        PolicyState::Unreadable(why) | PolicyState::Unusable(why) => stalled(reason, why),
+        PolicyState::Refused { why, .. } => stalled(reason, &format!("runs under it are refused: {why}")),
+        PolicyState::Deployed(_) => {
             let (reason, message) = match (notes.suspended, notes.is_baseline) {
                 (true, _) => ("Suspended", "it is suspended: no run under it is opened, contracted for or let loose"),
                 (false, true) => ("Baseline", "it is intersected into every plan of every namespace"),
@@ -185,7 +190,7 @@ fn project(
             };
             vec![Finding::new(READY, true, reason, message)]
         }
-        Standing::Unknown(why) => {
+        PolicyState::Unknown(why) => {
             vec![
                 Finding::new(READY, false, reason, why.as_str()),
                 Finding::new(RECONCILING, true, reason, why.as_str()),
@@ -193,8 +198,8 @@ fn project(
         }
     };
     let mut status = GovernancePolicyStatus { observed_generation: meta.generation, ..observed };
-    match standing {
-        Standing::Deployed(Deployed { engine_id, pin, definition }) => {
+    match state {
+        PolicyState::Deployed(Deployed { engine_id, pin, definition }) => {
             status.deployment = Some(Deployment {
                 engine_id: Some(engine_id.clone()),
                 definition_key: definition.key.to_string(),
@@ -203,12 +208,12 @@ fn project(
             });
             status.proof = Some(Proof { bpmn_sha256: pin.bpmn_sha256.clone(), proved: true, counterexample: None });
         }
-        Standing::Refused { bpmn_sha256, why } => {
+        PolicyState::Refused { bpmn_sha256, why } => {
             status.deployment = None;
             let bpmn_sha256 = bpmn_sha256.clone();
             status.proof = Some(Proof { bpmn_sha256, proved: false, counterexample: Some(why.clone()) });
         }
-        Standing::Unreadable(_) | Standing::Unusable(_) | Standing::Unknown(_) => {
+        PolicyState::Unreadable(_) | PolicyState::Unusable(_) | PolicyState::Unknown(_) => {
             (status.deployment, status.proof) = (None, None);
         }
     }
@@ -242,15 +247,19 @@ mod tests {
         }
     }
 
-    fn deployed() -> Standing {
+    fn deployed() -> PolicyState {
         let pin = ProcessPin { id: "p".to_owned(), bpmn_sha256: "ab".repeat(32) };
-        Standing::Deployed(Deployed { engine_id: "e".to_owned(), pin, definition: Definition { key: 9, version: 1 } })
+        PolicyState::Deployed(Deployed {
+            engine_id: "e".to_owned(),
+            pin,
+            definition: Definition { key: 9, version: 1 },
+        })
     }
 
     const PLAIN: Notes = Notes { is_baseline: false, suspended: false };
 
-    fn said(standing: &Standing, observed: GovernancePolicyStatus, at: i64) -> GovernancePolicyStatus {
-        project(standing, &meta(1), observed, Timestamp::from_millis(at), PLAIN)
+    fn said(state: &PolicyState, observed: GovernancePolicyStatus, at: i64) -> GovernancePolicyStatus {
+        project(state, &meta(1), observed, Timestamp::from_millis(at), PLAIN)
     }
 
     #[test]
@@ -264,7 +273,7 @@ mod tests {
     #[test]
     fn a_process_that_is_not_proved_stalls_and_shows_its_path() {
         let why = "x".repeat(100_000);
-        let refused = Standing::Refused { bpmn_sha256: "ab".repeat(32), why };
+        let refused = PolicyState::Refused { bpmn_sha256: "ab".repeat(32), why };
         let status = said(&refused, said(&deployed(), GovernancePolicyStatus::default(), 0), 5_000);
         assert!(is_true(&status.conditions, STALLED) && !is_true(&status.conditions, READY));
         assert_eq!(status.deployment, None);
@@ -274,7 +283,7 @@ mod tests {
     #[test]
     fn an_engine_that_does_not_answer_takes_nothing_back() {
         let ready = said(&deployed(), GovernancePolicyStatus::default(), 0);
-        let unknown = Standing::Unknown("no engine".to_owned());
+        let unknown = PolicyState::Unknown("no engine".to_owned());
         assert!(!has_news(&unknown, &meta(1), &ready));
         assert!(has_news(&unknown, &meta(2), &ready), "what is new was not looked at yet");
     }

@@ -48,12 +48,12 @@ async fn missing(shared: &Shared) -> Result<Vec<&'static str>, String> {
 }
 
 /// The lease as readiness has it. Whoever only waits for it is of no use yet.
-pub(super) fn of_lease(standing: lease::Standing) -> Standing {
-    match standing {
-        lease::Standing::Leading => Standing::Well,
-        lease::Standing::Unknown => Standing::Waiting("nobody has looked at it yet".to_owned()),
-        lease::Standing::Waiting(holder) => Standing::Waiting(format!("standby: {holder} leads")),
-        lease::Standing::Blocked(why) => Standing::Waiting(why),
-        lease::Standing::Lost(loss) => Standing::Waiting(loss.to_string()),
+pub(super) fn of_lease(tenure: lease::Tenure) -> Standing {
+    match tenure {
+        lease::Tenure::Leading => Standing::Well,
+        lease::Tenure::Unknown => Standing::Waiting("nobody has looked at it yet".to_owned()),
+        lease::Tenure::Waiting(holder) => Standing::Waiting(format!("standby: {holder} leads")),
+        lease::Tenure::Blocked(why) => Standing::Waiting(why),
+        lease::Tenure::Lost(loss) => Standing::Waiting(loss.to_string()),
     }
 }

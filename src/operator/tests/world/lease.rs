@@ -6,7 +6,7 @@ use kube::Api;
 use kube::api::DeleteParams;
 use m87_authority::world::Epoch;
 use m87_operator::lease::decide::{Before, Config, Identity};
-use m87_operator::lease::{Keeper, Leadership, Standing};
+use m87_operator::lease::{Keeper, Leadership, Tenure};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -29,10 +29,9 @@ async fn one_leads_the_other_waits_and_takes_over_once_it_is_released() {
     assert!(first.holds());
 
     let second = keeper(&place, "b", "1", Before::Somebody);
-    let standing = second.standing();
+    let tenure = second.tenure();
     let second = tokio::spawn(lead(second));
-    until("the second waits", || async { (*standing.borrow() == Standing::Waiting("a/1".to_owned())).then_some(()) })
-        .await;
+    until("the second waits", || async { (*tenure.borrow() == Tenure::Waiting("a/1".to_owned())).then_some(()) }).await;
     // Longer than a lease: the first renews it.
     tokio::time::sleep(Duration::from_secs(17)).await;
     assert!(first.holds() && !second.is_finished() && !first.lost().is_cancelled());
@@ -84,14 +83,14 @@ async fn a_missing_right_is_named_and_stopping_is_not_waited_for() {
     let identity = Identity { place: "a".to_owned(), start: "1".to_owned() };
     let config = Config::usual(Before::Nobody);
     let keeper = Keeper::new(place.stranger().await, &place.namespace, identity, config);
-    let (standing, stop) = (keeper.standing(), CancellationToken::new());
+    let (tenure, stop) = (keeper.tenure(), CancellationToken::new());
     let leading = tokio::spawn({
         let stop = stop.clone();
         async move { keeper.lead(&stop).await.is_some() }
     });
     let why = until("it says what is missing", || async {
-        match standing.borrow().clone() {
-            Standing::Blocked(why) => Some(why),
+        match tenure.borrow().clone() {
+            Tenure::Blocked(why) => Some(why),
             _ => None,
         }
     })
