@@ -5,7 +5,7 @@ use crate::local::ground::Times;
 use crate::logs::Format;
 use crate::operator::OperatorArguments;
 use crate::worker::WorkerArguments;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use m87_core::time::Timestamp;
 use m87_zeebe::WorkerOptions;
 use std::net::SocketAddr;
@@ -207,10 +207,11 @@ pub(crate) struct PlanArguments {
 }
 
 #[derive(Debug, Args)]
-#[group(required = true, multiple = true)]
+#[group(skip)]
+#[command(group(ArgGroup::new("what").required(true).args(["run", "files"])))]
 pub(crate) struct ExplainArguments {
     /// A run of the out folder, as NAME or NAMESPACE/NAME.
-    #[arg(value_name = "RUN", conflicts_with = "files")]
+    #[arg(value_name = "RUN")]
     pub(crate) run: Option<String>,
     /// Objects to judge as they stand, without running them; may be repeated.
     #[arg(short = 'f', long = "file", value_name = "PATH")]
@@ -284,7 +285,7 @@ pub(crate) enum ReceiptCommand {
     /// Verify bundles offline: decide again, and check hashes, signature and inclusion in the log. With the log, that no receipt is
     /// missing; with a checkpoint that was kept, that the log still begins with what it has.
     Verify {
-        /// Files of bundles, logs and checkpoints, or folders of them.
+        /// Files of bundles, logs and checkpoints, folders of them, or a whole out folder.
         #[arg(required = true)]
         bundles: Vec<PathBuf>,
         /// The public or private key of the signer, PEM. Without it nobody knows whose receipt it is (exit code 3).

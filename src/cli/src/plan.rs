@@ -89,7 +89,8 @@ fn tell(run: &Planned) {
     }
     if let Some(decision) = &run.decision {
         let reasons: Vec<&str> = decision.reason_codes.iter().map(|reason| reason.name()).collect();
-        say!("  decision  {:?} {}", decision.outcome, reasons.join(", "));
+        let answer = format!("{:?} {}", decision.outcome, reasons.join(", "));
+        say!("  decision  {}", answer.trim_end());
     }
     match &run.refused {
         Some(clause) => {

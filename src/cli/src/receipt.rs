@@ -8,6 +8,7 @@ use crate::local::report::printable;
 use crate::receipts::{self, Checked};
 use crate::say::{counted, put, say};
 use m87_core::decide::decide;
+use m87_core::evidence::Evidence;
 use m87_core::explain::explain;
 use m87_core::receipt::{Bundle, Receipt};
 use m87_core::sign::VerifyingKey;
@@ -73,7 +74,7 @@ fn show(run: &str, out: &Path, output: Output) -> anyhow::Result<Exit> {
                 let declared = artifact.declared.as_deref().unwrap_or("nothing");
                 say!("artifact {}, declared {declared}", counted(usize::try_from(artifact.size)?, "byte"));
             }
-            outputs(&bundle).iter().for_each(|line| say!("{line}"));
+            outputs(&bundle.evidence).iter().for_each(|line| say!("{line}"));
             say!("receipt {}", receipt.hash()?);
             say!("bundle {}", file.display());
         }
@@ -82,9 +83,9 @@ fn show(run: &str, out: &Path, output: Output) -> anyhow::Result<Exit> {
 }
 
 /// What tool and validation said, line by line, as far as it was recorded.
-pub(crate) fn outputs(bundle: &Bundle) -> Vec<String> {
-    let tool = bundle.evidence.execution.as_ref().and_then(|execution| execution.report.as_ref());
-    let validation = bundle.evidence.verified.as_ref().and_then(|verified| verified.validation.as_ref());
+pub(crate) fn outputs(evidence: &Evidence) -> Vec<String> {
+    let tool = evidence.execution.as_ref().and_then(|execution| execution.report.as_ref());
+    let validation = evidence.verified.as_ref().and_then(|verified| verified.validation.as_ref());
     let said = |who: &'static str, output: Option<&String>| {
         let lines =
             output.map(|output| output.lines().map(|line| format!("{who} said: {}", printable(line))).collect());

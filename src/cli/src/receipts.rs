@@ -2,6 +2,7 @@
 //! checkpoint over it, so that anyone can see without a server that none is missing.
 
 use crate::exit::Exit;
+use crate::local::folder::Folder;
 use crate::local::report::printable;
 use crate::say::{counted, tell};
 use anyhow::Context;
@@ -208,6 +209,21 @@ fn files(path: &Path) -> anyhow::Result<Vec<(PathBuf, anyhow::Result<()>)>> {
     Ok(found)
 }
 
+/// Where the receipts of a path are: an out folder has theirs, its logs and its checkpoints apart from the rest.
+fn parts(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let out = Folder::at(path)?;
+    if !out.database().is_file() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let names = [out.receipts(), out.log(), out.checkpoints()];
+    Ok(names
+        .iter()
+        .filter_map(|part| part.file_name())
+        .map(|name| path.join(name))
+        .filter(|part| part.exists())
+        .collect())
+}
+
 /// What was found of one file.
 #[derive(Debug)]
 pub(crate) struct Checked {
@@ -222,7 +238,10 @@ pub(crate) fn verify(paths: &[PathBuf], key: Option<&VerifyingKey>) -> anyhow::R
     let (mut bundles, mut logs, mut held, mut present) = (Vec::new(), Vec::new(), Vec::new(), BTreeSet::new());
     let mut unreadable = Vec::new();
     for path in paths {
-        let files = files(path)?;
+        let mut files = Vec::new();
+        for part in parts(path)? {
+            files.extend(self::files(&part)?);
+        }
         anyhow::ensure!(!files.is_empty(), "{}: holds no *.json", path.display());
         for (file, found) in files {
             let bytes = match found.and_then(|()| crate::files::read(&file, MAX_BYTES)) {

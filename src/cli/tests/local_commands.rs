@@ -45,6 +45,7 @@ fn a_plan_is_the_runs_own_and_has_no_effect() {
     let done = place.m87(["plan", "-f", files.to_str().unwrap()]);
     assert!(done.out.contains("payment-totals@1.0.0 on reports/2026-q3, risk low"), "{}", done.out);
     assert!(done.out.contains("would be  HALT TargetForbidden"), "{}", done.out);
+    assert!(done.out.contains("  decision  Allowed\n"), "{}", done.out);
 }
 
 #[test]
@@ -107,6 +108,10 @@ fn wrong_arguments_are_exit_2() {
     {
         assert_eq!(place.m87(arguments).code, 2, "{arguments:?}");
     }
+    for arguments in [&["explain"][..], &["explain", "--out", "x"], &["explain", "-o", "json"]] {
+        let done = place.m87(arguments);
+        assert!(done.code == 2 && done.err.contains("not provided:\n  <RUN|--file <PATH>>\n"), "{done:?}");
+    }
     let done = place.m87(["run", "-f", "x", "--lanes", "external"]);
     assert!(done.code == 2 && done.err.contains("--engine"), "{done:?}");
 }
@@ -168,6 +173,12 @@ fn the_process_of_a_policy_is_checked_where_it_stands() {
     place.write("bad.yaml", policy(&model.replacen(" default=\"", " data-default=\"", 1)));
     let done = place.m87(["bpmn", "check", "bad.yaml"]);
     assert!(done.code == 1 && done.err.contains("bad.yaml: policy \"p\": "), "{done:?}");
+    // What refuses is told line by line, also where a run would be refused by it.
+    let past = policy(&model.replace("=constraints_ok = true", "=true")) + &run_of("a");
+    place.write("past.yaml", past);
+    let done = place.m87(["plan", "-f", "past.yaml"]);
+    assert!(done.code == 1 && done.out.contains("HALT ProcessNotProved"), "{done:?}");
+    assert!(done.err.contains("must be HALT\n    path: Start > "), "{done:?}");
     place.write("own.yaml", tool("true"));
     let done = place.m87(["bpmn", "check", "own.yaml"]);
     assert!(done.code == 0 && done.out.contains("has no process of its own"), "{done:?}");
@@ -208,7 +219,8 @@ fn every_command_has_a_manual_page_and_internal_ones_are_offered_nowhere() {
     }
     assert!(!pages.iter().any(|page| ["m87-exec.1", "m87-shim.1", "m87-help.1"].contains(&page.as_str())), "{pages:?}");
     let done = place.m87(["man", "receipt", "verify"]);
-    assert!(done.code == 0 && done.out.contains(".TH m87-receipt-verify"), "{done:?}");
+    let title = concat!(".TH m87-receipt-verify 1  \"m87 ", env!("CARGO_PKG_VERSION"), "\"");
+    assert!(done.code == 0 && done.out.contains(title), "{done:?}");
     assert_eq!(place.m87(["man", "exec"]).code, 2);
     for shell in ["bash", "zsh", "fish"] {
         let done = place.m87(["completions", shell]);

@@ -30,6 +30,10 @@ fn every_receipt_verifies_with_the_key_and_is_untrusted_without() {
     let done = place.m87(["receipt", "verify", "m87-out/receipts", "m87-out/log", "--key", KEY]);
     assert_eq!(done.code, 0, "{done:?}");
     assert!(done.out.contains("12 verified, 0 failed") && done.out.contains("no receipt is missing"), "{done:?}");
+    // A whole out folder is its receipts, logs and checkpoints; its keys are none of them.
+    let done = place.m87(["receipt", "verify", "m87-out", "--key", KEY]);
+    assert!(done.code == 0 && done.out.contains("13 verified, 0 failed"), "{done:?}");
+    assert!(done.out.contains("m87-out/checkpoints/"), "{done:?}");
     let done = place.m87(["receipt", "verify", "m87-out/receipts"]);
     assert_eq!(done.code, 3, "{done:?}");
     assert!(done.out.contains("untrusted key"), "{done:?}");
@@ -151,6 +155,10 @@ fn receipts_are_listed_shown_and_explained() {
     let done = place.m87(["receipt", "show", "q3-totals-bad-row"]);
     assert!(done.code == 0 && done.out.contains("tool said: line 4 is not id,date,currency,amount"), "{done:?}");
     assert!(done.out.contains(", says the operating system\n"), "{done:?}");
+    let done = place.m87(["run", "-f", policy().to_str().unwrap()]);
+    for said in ["tool said: line 4 is not id,date,currency,amount", "validation said: paid twice: P-002"] {
+        assert!(done.out.contains(said), "a run that did not end well is told without what was said: {done:?}");
+    }
     let done = place.m87(["receipt", "show", "q3-totals", "-o", "json"]);
     let receipt: Value = serde_json::from_str(&done.out).unwrap();
     assert_eq!((&receipt["terminal"], &receipt["trust"]), (&"COMPLETE".into(), &"local".into()));

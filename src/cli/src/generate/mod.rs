@@ -116,7 +116,8 @@ fn manual(command: &clap::Command, name: &str, pages: &mut BTreeMap<String, Vec<
         manual(inner, &format!("{name}-{}", inner.get_name()), pages)?;
     }
     let mut page = Vec::new();
-    clap_mangen::Man::new(command.clone()).title(name).render(&mut page)?;
+    let source = concat!("m87 ", env!("CARGO_PKG_VERSION"));
+    clap_mangen::Man::new(command.clone()).title(name).source(source).render(&mut page)?;
     pages.insert(name.to_owned(), page);
     Ok(())
 }

@@ -42,7 +42,7 @@ pub(crate) async fn run(arguments: &LogsArguments) -> anyhow::Result<Exit> {
     }
     let bytes = cluster.ask_of_run(name, "bundle").await?;
     let bundle: Bundle = read_document(bytes.as_bytes()).context("the bundle")?;
-    let lines = outputs(&bundle);
+    let lines = outputs(&bundle.evidence);
     if lines.is_empty() {
         tell!("nothing is recorded of what the tool of run {name:?} said");
     }

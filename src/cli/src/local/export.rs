@@ -2,6 +2,7 @@
 //! (an earlier invocation may have died before it wrote) and each namespace's log.
 
 use crate::local::folder::Folder;
+use crate::receipt::outputs;
 use crate::receipts;
 use anyhow::Context;
 use m87_authority::Authority;
@@ -26,6 +27,8 @@ pub(crate) struct Export {
 pub(crate) struct Exported {
     pub(crate) file: PathBuf,
     pub(crate) verdict: Verdict,
+    /// What tool and validation said, line by line.
+    pub(crate) said: Vec<String>,
     pub(crate) receipt_hash: String,
 }
 
@@ -47,7 +50,8 @@ impl Export {
             receipts::write(&file, &bundle.to_bytes()?)?;
         }
         written.insert(uid.to_owned());
-        Ok(Exported { file, verdict: decide(dossier, &loaded.run.row.evidence), receipt_hash })
+        let evidence = &loaded.run.row.evidence;
+        Ok(Exported { file, verdict: decide(dossier, evidence), said: outputs(evidence), receipt_hash })
     }
 
     /// Writes every bundle that is missing, and every log.

@@ -66,8 +66,8 @@ pub(crate) fn read(files: &[std::path::PathBuf]) -> Option<Objects> {
 /// The runs under a policy whose process is not proved are refused with a receipt; the path that refuses it is told here.
 fn tell_of_process(key: &Key, policy: &GovernancePolicy) {
     if let Some(why) = policy.spec.rules.process.as_ref().and_then(|process| bpmn::refusal(&process.bpmn)) {
-        let why = report::printable(&why);
-        tell!("policy {:?}: its process is not proved, and its runs are refused: {why}", key.name);
+        tell!("policy {:?}: its process is not proved, and its runs are refused:", key.name);
+        why.lines().for_each(|line| tell!("  {}", report::printable(line)));
     }
 }
 
@@ -174,9 +174,9 @@ fn finish(
             Err(DriverError::Stopped) => return Ok(Err(key.name)),
             Err(error) => return Err(error.into()),
         }
-        let Exported { file: bundle, verdict, receipt_hash } = export.bundle(&uid).await?;
+        let Exported { file: bundle, verdict, said, receipt_hash } = export.bundle(&uid).await?;
         let Key { namespace, name } = key;
-        let told = Told { namespace, name, uid, already_done, expected, verdict, receipt_hash, bundle };
+        let told = Told { namespace, name, uid, already_done, expected, verdict, said, receipt_hash, bundle };
         progress.finished(&told.line());
         Ok(Ok(told))
     }

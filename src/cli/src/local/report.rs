@@ -21,6 +21,8 @@ pub(crate) struct Told {
     /// How it should end, if its author said so.
     pub(crate) expected: Option<Terminal>,
     pub(crate) verdict: Verdict,
+    /// What tool and validation said, line by line.
+    pub(crate) said: Vec<String>,
     pub(crate) receipt_hash: String,
     pub(crate) bundle: PathBuf,
 }
@@ -59,6 +61,9 @@ impl Told {
     }
 }
 
+/// Of what was said, so many lines are told with a run that did not end well: programs say last why they gave up.
+const SAID_LINES: usize = 3;
+
 /// The story for people; nothing, of no run.
 pub(crate) fn story(runs: &[Told]) -> String {
     let mut story = String::new();
@@ -70,6 +75,10 @@ pub(crate) fn story(runs: &[Told]) -> String {
         let _ = writeln!(story, "  gates    {}", gates(&run.verdict));
         if run.verdict.terminal != Terminal::Complete {
             let _ = writeln!(story, "  because  {}", printable(&run.verdict.message));
+            let last = run.said.len().saturating_sub(SAID_LINES);
+            run.said.iter().skip(last).for_each(|line| {
+                let _ = writeln!(story, "           {line}");
+            });
         }
         let _ = writeln!(story, "  receipt  {}  {}", run.receipt_hash, near(&run.bundle).display());
     }
