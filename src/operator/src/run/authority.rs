@@ -52,6 +52,7 @@ pub(super) struct Ground {
     authority: Arc<Authority>,
     tls: Arc<ClusterTls>,
     kinds: Kinds,
+    mark: Arc<ClusterMark>,
     cluster_uid: String,
     history: Memory,
 }
@@ -108,14 +109,20 @@ impl Ground {
                 Some(why) => Standing::Degraded(why),
             },
         );
-        Ok(Self { engine: engine::open(shared).await?, authority, tls, kinds, cluster_uid, history })
+        Ok(Self { engine: engine::open(shared).await?, authority, tls, kinds, mark, cluster_uid, history })
     }
 
     /// Publishes checkpoints from here on, and tells of those that cannot be.
     pub(super) fn publisher(&self, shared: &Shared) -> Publisher {
         let Shared { health, metrics, stop, tasks, .. } = shared;
         let publisher = Publisher::start(self.authority.clone(), &self.cluster_uid);
-        tasks.spawn(evidence::tell(health.clone(), metrics.clone(), publisher.unpublished(), stop.clone()));
+        tasks.spawn(evidence::tell(
+            health.clone(),
+            metrics.clone(),
+            publisher.unpublished(),
+            self.mark.length(),
+            stop.clone(),
+        ));
         publisher
     }
 

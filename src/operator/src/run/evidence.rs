@@ -2,6 +2,7 @@
 
 use crate::health::{Health, Part, Standing};
 use crate::metrics::Metrics;
+use crate::world::mark::nearly_full;
 use m87_authority::publish::Unpublished;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -12,26 +13,34 @@ pub(super) async fn tell(
     health: Arc<Health>,
     metrics: Arc<Metrics>,
     mut unpublished: watch::Receiver<Unpublished>,
+    mut mark: watch::Receiver<usize>,
     stop: CancellationToken,
 ) {
     loop {
-        let now = unpublished.borrow_and_update().clone();
+        let (now, length) = (unpublished.borrow_and_update().clone(), *mark.borrow_and_update());
         metrics.unpublished(now.namespaces);
-        health.set(Part::Evidence, standing(&now));
-        if !matches!(stop.run_until_cancelled(unpublished.changed()).await, Some(Ok(()))) {
+        health.set(Part::Evidence, standing(&now, length));
+        let told = tokio::select! {
+            told = unpublished.changed() => told,
+            told = mark.changed() => told,
+            () = stop.cancelled() => return,
+        };
+        if told.is_err() {
             return;
         }
     }
 }
 
 /// Runs go on safely without it: receipts are in the store, and whoever holds an older checkpoint still has it.
-fn standing(unpublished: &Unpublished) -> Standing {
+fn standing(unpublished: &Unpublished, mark: usize) -> Standing {
     let Unpublished { namespaces, why } = unpublished;
-    match (namespaces, why.as_str()) {
-        (_, "") => Standing::Well,
-        (0, why) => Standing::Degraded(format!("checkpoints cannot be published: {why}")),
-        (count, why) => Standing::Degraded(format!("checkpoints that cannot be published: {count}; {why}")),
-    }
+    let late = match (namespaces, why.as_str()) {
+        (_, "") => None,
+        (0, why) => Some(format!("checkpoints cannot be published: {why}")),
+        (count, why) => Some(format!("checkpoints that cannot be published: {count}; {why}")),
+    };
+    let told: Vec<String> = nearly_full(mark).into_iter().chain(late).collect();
+    if told.is_empty() { Standing::Well } else { Standing::Degraded(told.join("; ")) }
 }
 
 #[cfg(test)]
@@ -39,10 +48,11 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_checkpoint_that_cannot_be_published_is_told_until_it_is() {
+    async fn what_is_wrong_with_the_evidence_is_told_until_it_is_not() {
         let (health, metrics, stop) = (Arc::<Health>::default(), Arc::<Metrics>::default(), CancellationToken::new());
         let (say, said) = watch::channel(Unpublished { namespaces: 2, why: "namespace a: full".to_owned() });
-        let telling = tokio::spawn(tell(health.clone(), metrics.clone(), said, stop.clone()));
+        let (grow, length) = watch::channel(0);
+        let telling = tokio::spawn(tell(health.clone(), metrics.clone(), said, length, stop.clone()));
         let told = async |line: &str, figure: &str| {
             while !(health.report().1.contains(line) && metrics.text().contains(figure)) {
                 tokio::task::yield_now().await;
@@ -55,6 +65,8 @@ mod tests {
         .await;
         say.send_replace(Unpublished::default());
         told("[+] evidence", "m87_checkpoints_unpublished 0").await;
+        grow.send_replace(900_000);
+        told("[~] evidence: the high-water mark has 900000 bytes", "").await;
         stop.cancel();
         assert!(telling.await.is_ok());
     }

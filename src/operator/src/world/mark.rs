@@ -4,6 +4,9 @@
 //! the object holds what this process wrote, or what it had read, only its version has moved, and the write is repeated.
 //! Otherwise somebody else leads over the same or another store: that is an error for ever after, so that no redemption of a
 //! deposed leader or of a swapped volume is ever answered.
+//!
+//! An object holds 1 MiB, and so the logs of about 8,000 namespaces. A mark that does not fit is not written, and so nothing is
+//! executed any more; it is told long before.
 
 use super::call::{CallError, call, found};
 use super::labels;
@@ -16,7 +19,7 @@ use m87_authority::entropy::{Entropy, NoEntropy, SystemEntropy};
 use m87_authority::mark::{HighWaterMark, Kept, Mark, MarkError};
 use m87_core::time::Timestamp;
 use std::collections::BTreeMap;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 /// Put on the ConfigMap by a person, with a store's id: that store is accepted as it is.
 pub const ACCEPT: &str = "m87.dev/accept-store";
@@ -27,6 +30,12 @@ pub const ACCEPTED_AT: &str = "m87.dev/store-accepted-at";
 const STORE: &str = "store";
 const CONTENT: &str = "mark";
 const WRITER: &str = "writer";
+
+/// No ConfigMap has room for more, in bytes.
+const ROOM: usize = 1 << 20;
+
+/// From here on it is told, in bytes.
+const NEARLY: usize = ROOM / 4 * 3;
 
 /// How often a write is repeated because only the object's version has moved.
 const TRIES: usize = 4;
@@ -39,6 +48,18 @@ pub struct ClusterMark {
     writer: String,
     /// The object as this process knows it.
     known: Mutex<Known>,
+    /// How long the mark is, in bytes.
+    length: watch::Sender<usize>,
+}
+
+/// What is to be told of a mark of that length, if anything is.
+pub fn nearly_full(length: usize) -> Option<String> {
+    (length > NEARLY).then(|| {
+        format!(
+            "the high-water mark has {length} bytes, of {ROOM} that a ConfigMap has room for: once it is full nothing is executed \
+             any more; each namespace in which there ever was a run takes about 130, so let no more be made on this cluster"
+        )
+    })
 }
 
 #[derive(Debug, Clone)]
@@ -60,7 +81,12 @@ impl ClusterMark {
         let namespace = namespace.into();
         let writer = SystemEntropy.secret()?.chars().take(16).collect();
         let api = Api::namespaced(client, &namespace);
-        Ok(Self { api, namespace, writer, known: Mutex::new(Known::NotRead) })
+        Ok(Self { api, namespace, writer, known: Mutex::new(Known::NotRead), length: watch::Sender::new(0) })
+    }
+
+    /// How long the mark is, in bytes, now and from now on.
+    pub fn length(&self) -> watch::Receiver<usize> {
+        self.length.subscribe()
     }
 
     /// Whether a mark was ever written: then somebody has led here before.
@@ -111,6 +137,15 @@ impl ClusterMark {
     /// The object with this content, based on what is known of it, so that nobody's notes on it are lost.
     fn object(&self, known: &Known, store_id: &str, mark: &Mark) -> Result<ConfigMap, MarkError> {
         let content = serde_json::to_string(mark).map_err(|error| self.error(error))?;
+        self.length.send_replace(content.len());
+        let length = content.len() + store_id.len() + self.writer.len();
+        if length > ROOM {
+            let namespaces = mark.logs.len();
+            return Err(self.error(format_args!(
+                "with the logs of {namespaces} namespaces it has {length} bytes, and a ConfigMap has room for {ROOM}; as long as it \
+                 cannot be written nothing is executed"
+            )));
+        }
         let mut object = match known {
             Known::Object(object) => (**object).clone(),
             Known::NotRead | Known::Absent => ConfigMap {
@@ -276,6 +311,42 @@ impl HighWaterMark for ClusterMark {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
     use super::*;
+    use crate::world::config_maps::ConfigMaps;
+    use m87_authority::mark::LogMark;
+
+    fn of_namespaces(count: u32) -> Mark {
+        let log = LogMark { size: 123_456, root: "0".repeat(64) };
+        let logs = (0..count).map(|at| (format!("00000000-0000-4000-8000-{at:012}"), log.clone())).collect();
+        Mark { epoch: 1, redemptions: 1, logs }
+    }
+
+    #[tokio::test]
+    async fn a_mark_that_is_full_is_not_written_and_is_told_long_before() {
+        let api = ConfigMaps::default();
+        let mark = ClusterMark::new(api.client(), "m87").unwrap();
+        let length = mark.length();
+        mark.read("s").await.unwrap();
+        let (mut told_at, mut full_at) = (None, None);
+        for count in (500..12_000).step_by(500) {
+            let before = api.data(MARK);
+            let written = mark.write("s", &of_namespaces(count)).await;
+            if nearly_full(*length.borrow()).is_some() {
+                told_at.get_or_insert(count);
+            }
+            if let Err(error) = written {
+                assert!(error.message.contains(&format!("{count} namespaces")), "{error}");
+                assert_eq!(api.data(MARK), before);
+                full_at = Some(count);
+                break;
+            }
+            assert_eq!(mark.read("s").await.unwrap(), Kept::Own(of_namespaces(count)));
+        }
+        let (told_at, full_at) = (told_at.unwrap(), full_at.unwrap());
+        assert!(told_at + 1_500 <= full_at && full_at > 8_000, "told at {told_at}, full at {full_at}");
+        // It still leads, and what fits is written.
+        mark.write("s", &of_namespaces(1)).await.unwrap();
+        assert_eq!(nearly_full(*length.borrow()), None);
+    }
 
     fn object(data: &[(&str, &str)]) -> ConfigMap {
         let data = data.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
