@@ -45,7 +45,7 @@ pub struct ToolEntry {
     /// What it does to the world. A tool that declares nothing is not believed to do nothing.
     #[schemars(length(max = 64))]
     pub effects: Vec<EffectSignature>,
-    /// JSON Schema (2020-12) of its input.
+    /// JSON Schema (2020-12) of its input; at most 64 KiB as canonical JSON.
     #[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
     pub input_schema: Value,
     /// How it is run.
