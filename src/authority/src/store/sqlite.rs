@@ -92,6 +92,14 @@ impl SqliteStore {
         Ok(())
     }
 
+    /// Has the transaction that is open undone under a change, as a failing disk would.
+    #[cfg(test)]
+    pub(super) async fn undo_transaction(&self) -> Result<(), StoreError> {
+        let mut change = self.writer.begin().await?;
+        sqlx::raw_sql("ROLLBACK").execute(&mut *change).await?;
+        Ok(())
+    }
+
     /// Begins a change of this epoch's leader.
     async fn begin(&self, epoch: i64) -> Result<Grouped, StoreError> {
         let mut change = self.writer.begin().await?;

@@ -241,6 +241,23 @@ async fn a_full_disk_is_said_and_loses_nothing() {
     assert!(reserve.exists());
 }
 
+#[tokio::test]
+async fn a_change_that_is_undone_with_another_is_made_again_and_the_reserve_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    let run = run("a", "key");
+    insert(&store, &run, "p").await.unwrap();
+    let (from, row) = (store.load("uid-of-a").await.unwrap().unwrap(), started(&run));
+    let change = Change { epoch: 1, from: &from, row: &row, with: With::Nothing };
+    // The other comes second, while the first waits for the transaction that both are in.
+    let (made, undone) = tokio::join!(store.commit(&change), store.undo_transaction());
+    undone.unwrap();
+    made.unwrap();
+    assert_eq!(store.load("uid-of-a").await.unwrap().unwrap().version, 2);
+    assert_eq!(store.runs(None).await.unwrap()[0].run.row, row);
+    assert!(folder.path().join("reserve").exists());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn changes_at_one_time_share_a_transaction_and_one_that_fails_undoes_only_itself() {
     let folder = tempfile::tempdir().unwrap();
