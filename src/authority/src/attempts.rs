@@ -7,8 +7,8 @@ use crate::client::{AuthorityError, Credentials, Denial};
 use crate::clock::Wall;
 use crate::contract::{contract_id, surroundings, time_limits};
 use crate::event::{BeginEvent, Event};
-use crate::executor::{AttemptKind, AttemptOrder, Handle};
-use crate::row::{Attempt, Contract, Dispatch, Row, State};
+use crate::executor::{AttemptKind, AttemptName, AttemptOrder};
+use crate::row::{Attempt, Contract, Dispatch, Run, State};
 use crate::step::attempts::{TOOL_ATTEMPTS, VALIDATION_ATTEMPTS};
 use crate::store::Loaded;
 use m87_core::evidence::{Refusal, ValidationReport};
@@ -122,7 +122,7 @@ impl Authority {
         match (alive, is_late) {
             (Alive::No, _) | (_, true) => {
                 self.apply_unless_changed(loaded, &Event::Lost(self.now())).await?;
-                self.discard(&loaded.run.row).await;
+                self.discard(&loaded.run).await;
                 Ok(())
             }
             (Alive::Yes | Alive::Unknown, false) => Ok(()),
@@ -206,7 +206,14 @@ impl Authority {
         };
         match self.world.executor.start(&order).await {
             Ok(handle) => {
-                self.apply(&dossier.run.uid, |_| Event::Started(kind, number, handle.clone())).await.map(drop)
+                let started = self.apply(&dossier.run.uid, |_| Event::Started(kind, number, handle.clone())).await;
+                match &started {
+                    Ok(_) => {}
+                    // It is over by now, and nobody else clears it away.
+                    Err(AuthorityError::Refused { .. }) if self.world.executor.discard(&handle).await.is_ok() => {}
+                    Err(_) => self.note_leftover(&dossier.run.uid).await,
+                }
+                started.map(drop)
             }
             Err(error) => {
                 tracing::warn!(run = %dossier.run.uid, kind = kind.name(), attempt = number, %error, "an attempt could not be started");
@@ -247,29 +254,61 @@ impl Authority {
         }
     }
 
-    /// Clears away what void attempts have left.
+    /// Clears away what void attempts have left. What is left still is cleared away with the rest, when the run is over.
     async fn discard_void(&self, before: &Loaded) {
         if let Ok(after) = self.load(&before.run.dossier.run.uid).await {
-            let row = &after.run.row;
-            for attempt in row.attempts.iter().chain(&row.validations).filter(|attempt| attempt.void) {
-                self.discard_one(attempt.handle.as_ref()).await;
+            self.discard_those(&after.run, |attempt| attempt.void).await;
+        }
+    }
+
+    /// Clears away what any attempt has left; for runs whose tool is over. What cannot be cleared away now is noted, and tried
+    /// again after the receipt is there.
+    pub(crate) async fn discard(&self, run: &Run) {
+        if !self.discard_those(run, |_| true).await {
+            self.note_leftover(&run.dossier.run.uid).await;
+        }
+    }
+
+    /// False if something may be left.
+    async fn discard_those(&self, run: &Run, which: fn(&Attempt) -> bool) -> bool {
+        let Run { dossier, row } = run;
+        let tools = row.attempts.iter().map(|attempt| (AttemptKind::Tool, attempt));
+        let all = tools.chain(row.validations.iter().map(|attempt| (AttemptKind::Validation, attempt)));
+        let mut is_clear = true;
+        for (kind, attempt) in all.filter(|(_, attempt)| which(attempt)) {
+            let discarded = match &attempt.handle {
+                Some(handle) => self.world.executor.discard(handle).await,
+                None => {
+                    let (namespace, run_uid) = (dossier.namespace.clone(), dossier.run.uid.clone());
+                    let name = AttemptName { namespace, run_uid, kind, attempt: attempt.number };
+                    self.world.executor.discard_unheard(&name).await
+                }
+            };
+            if let Err(error) = discarded {
+                let (run, attempt) = (&dossier.run.uid, attempt.number);
+                tracing::warn!(run, kind = kind.name(), attempt, %error, "an attempt could not be cleared away");
+                is_clear = false;
             }
         }
+        is_clear
     }
 
-    /// Clears away what any attempt has left; for runs whose tool is over.
-    pub(crate) async fn discard(&self, row: &Row) {
-        for attempt in row.attempts.iter().chain(&row.validations) {
-            self.discard_one(attempt.handle.as_ref()).await;
+    /// A run is not kept open by what cannot be cleared away, nor by a note that cannot be made.
+    async fn note_leftover(&self, uid: &str) {
+        if let Err(error) = self.store.note_leftover(self.epoch(), uid).await {
+            tracing::warn!(run = uid, %error, "it could not be noted that an attempt is to be cleared away");
         }
     }
 
-    async fn discard_one(&self, handle: Option<&Handle>) {
-        if let Some(handle) = handle
-            && let Err(error) = self.world.executor.discard(handle).await
-        {
-            tracing::warn!(handle = handle.0, %error, "an attempt could not be cleared away");
+    /// Clears away what attempts of sealed runs have left, as far as that can be done now.
+    pub(crate) async fn clear_leftovers(&self) -> Result<(), AuthorityError> {
+        for uid in self.store.leftovers().await.map_err(unavailable)? {
+            let loaded = self.load(&uid).await?;
+            if loaded.run.row.sealed().is_some() && self.discard_those(&loaded.run, |_| true).await {
+                self.store.forget_leftover(self.epoch(), &uid).await.map_err(unavailable)?;
+            }
         }
+        Ok(())
     }
 }
 

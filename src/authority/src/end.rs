@@ -44,7 +44,7 @@ impl Authority {
             // Nothing of the run goes on once its receipt is there. A process that cannot be ended (its node is lost) does not
             // keep the run open for ever: the executor says so in bounded time, and its token opens nothing any more.
             if !std::mem::replace(&mut cleared, true) {
-                self.discard(&loaded.run.row).await;
+                self.discard(&loaded.run).await;
             }
             match self.try_seal(&loaded, &closing).await {
                 Ok(sealed) => return Ok(sealed),

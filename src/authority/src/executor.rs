@@ -28,6 +28,22 @@ pub trait Executor: Send + Sync {
     /// Ends what an attempt started and clears up after it. Only called for attempts that are void or over; safe to
     /// repeat, and no error if nothing is left.
     async fn discard(&self, handle: &Handle) -> Result<(), ExecutorError>;
+
+    /// The same for an attempt whose start was not answered, or not heard of: what it may have made is found by its name.
+    async fn discard_unheard(&self, attempt: &AttemptName) -> Result<(), ExecutorError>;
+}
+
+/// What an attempt's process or pod is named by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AttemptName {
+    /// The tenant in whose namespace it runs.
+    pub namespace: Named,
+    /// The run's uid.
+    pub run_uid: String,
+    /// What it does.
+    pub kind: AttemptKind,
+    /// Which one of its kind, from 1.
+    pub attempt: u32,
 }
 
 /// One attempt to be started.
@@ -51,6 +67,14 @@ pub struct AttemptOrder {
     pub image: Option<String>,
     /// What the command in it may use at most.
     pub limits: CommandLimits,
+}
+
+impl AttemptOrder {
+    /// What its process or pod is named by.
+    pub fn name(&self) -> AttemptName {
+        let Self { namespace, run_uid, kind, attempt, .. } = self;
+        AttemptName { namespace: namespace.clone(), run_uid: run_uid.clone(), kind: *kind, attempt: *attempt }
+    }
 }
 
 /// What the process of an attempt does.

@@ -37,5 +37,5 @@ pub use authority::{Authority, Options, World};
 pub use callers::Principal;
 pub use client::{AuthorityClient, AuthorityError, Credentials, Denial, GrpcClient, InProcess, Reach};
 pub use driver::{Driver, DriverOptions, Opened, RunRequest};
-pub use executor::{AttemptKind, AttemptOrder, Executor, ExecutorError, Handle};
+pub use executor::{AttemptKind, AttemptName, AttemptOrder, Executor, ExecutorError, Handle};
 pub use service::Service;

@@ -20,7 +20,7 @@ use m87_authority::row::Definition;
 use m87_authority::store::{FileSystem, Headroom, SqliteStore};
 use m87_authority::tls::ServerIdentity;
 use m87_authority::world::{CheckpointFiles, EachStart, NoStatus, References, ReferencesUnavailable};
-use m87_authority::{AttemptOrder, Authority, Executor, ExecutorError, Handle, Options, World};
+use m87_authority::{AttemptName, AttemptOrder, Authority, Executor, ExecutorError, Handle, Options, World};
 use m87_core::actor::{Actor, Attestation};
 use m87_core::dossier::{ClockSource, Dossier, Named, Pinned, Trust};
 use m87_core::evidence::ValidationReport;
@@ -56,6 +56,10 @@ impl Executor for Nothing {
         Ok(None)
     }
     async fn discard(&self, _: &Handle) -> Result<(), ExecutorError> {
+        Ok(())
+    }
+
+    async fn discard_unheard(&self, _: &AttemptName) -> Result<(), ExecutorError> {
         Ok(())
     }
 }

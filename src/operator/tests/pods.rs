@@ -8,8 +8,8 @@
 mod node;
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use m87_authority::{AttemptOrder, Executor, Handle};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use m87_authority::{AttemptName, AttemptOrder, Executor, Handle};
 use m87_core::evidence::{Ended, ExecutionReport, LimitKind};
 use m87_core::json::sha256_hex;
 use node::{Node, eventually};
@@ -163,7 +163,17 @@ async fn pre_created(node: &Node) {
     assert!(error.to_string().contains("made by somebody else"), "{error}");
     tokio::time::sleep(std::time::Duration::from_secs(5)).await;
     assert_eq!(node.fake.redemptions(&order.run_uid), 0);
-    node.pods.delete(&node.name(&order), &DeleteParams::default().grace_period(0)).await.unwrap();
+    // By name alone nothing is cleared away but what says that it is this run's.
+    let stranger = AttemptName { run_uid: format!("{}-not", order.run_uid), ..order.name() };
+    node.executor.discard_unheard(&stranger).await.unwrap();
+    let owned = json!({"metadata": {"labels": {"m87.dev/run-uid": "another"}}});
+    node.pods.patch(&node.name(&order), &PatchParams::default(), &Patch::Merge(owned)).await.unwrap();
+    node.executor.discard_unheard(&order.name()).await.unwrap();
+    assert!(node.pods.get(&node.name(&order)).await.is_ok());
+    let own = json!({"metadata": {"labels": {"m87.dev/run-uid": order.run_uid}}});
+    node.pods.patch(&node.name(&order), &PatchParams::default(), &Patch::Merge(own)).await.unwrap();
+    eventually("it is cleared away", || async { node.executor.discard_unheard(&order.name()).await.ok() }).await;
+    assert!(node.pods.get_opt(&node.name(&order)).await.unwrap().is_none());
     println!("a pod that was there before: not used, and its token opens nothing");
 }
 
@@ -207,7 +217,7 @@ async fn cannot_start(node: &Node) {
 
 impl Node {
     fn name(&self, order: &AttemptOrder) -> String {
-        m87_operator::executor::pod::name(order).unwrap()
+        m87_operator::executor::pod::name(&order.name()).unwrap()
     }
 
     async fn start(&self, order: &AttemptOrder) -> Result<Handle, m87_authority::ExecutorError> {

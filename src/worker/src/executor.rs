@@ -5,7 +5,7 @@ use crate::exec::PROCESS_FILE;
 use crate::sandbox::folder;
 use crate::sandbox::process::{Identity, Stat};
 use async_trait::async_trait;
-use m87_authority::{AttemptKind, AttemptOrder, Executor, ExecutorError, Handle};
+use m87_authority::{AttemptKind, AttemptName, AttemptOrder, Executor, ExecutorError, Handle};
 use m87_core::evidence::ValidationReport;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use serde::{Deserialize, Serialize};
@@ -78,7 +78,7 @@ impl LocalExecutor {
     }
 
     fn start_in_folder(&self, order: &AttemptOrder) -> Result<(Child, Started), ExecutorError> {
-        let name = folder_name(order)?;
+        let name = folder_name(&order.name())?;
         let folder = self.root.join(&name);
         std::fs::create_dir_all(&self.root).map_err(at(&self.root))?;
         // Who finds it there was started before, and may have an effect: never twice.
@@ -131,15 +131,16 @@ impl LocalExecutor {
 }
 
 /// A folder name of the attempt's own; uids are words of the authority, and are still not trusted with a path.
-fn folder_name(order: &AttemptOrder) -> Result<String, ExecutorError> {
+fn folder_name(attempt: &AttemptName) -> Result<String, ExecutorError> {
     let plain = |text: &str| {
         let word = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
         word && !text.is_empty() && text.len() <= 200
     };
-    if !plain(&order.run_uid) {
-        return Err(failed(format!("the run's uid {:?} cannot name a folder", order.run_uid)));
+    let AttemptName { run_uid, kind, attempt, .. } = attempt;
+    if !plain(run_uid) {
+        return Err(failed(format!("the run's uid {run_uid:?} cannot name a folder")));
     }
-    Ok(format!("{}.{}-{}", order.run_uid, order.kind.name(), order.attempt))
+    Ok(format!("{run_uid}.{}-{attempt}", kind.name()))
 }
 
 #[async_trait]
@@ -168,23 +169,35 @@ impl Executor for LocalExecutor {
 
     async fn discard(&self, handle: &Handle) -> Result<(), ExecutorError> {
         let started = parse(handle)?;
-        end(started.process)?;
-        let folder = self.root.join(&started.folder);
-        let deadline = tokio::time::Instant::now() + PATIENCE;
-        let mut pause = Duration::from_millis(1);
-        loop {
-            // The shim ends the tool when it finds `exec` gone; until then the tool may still write.
-            let error = match (started.process.lives(), folder::remove(&folder)) {
-                (false, Ok(())) => return Ok(()),
-                (true, _) => failed("the process is still there"),
-                (false, Err(error)) => at(&folder)(error),
-            };
-            if tokio::time::Instant::now() > deadline {
-                return Err(error);
-            }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(Duration::from_millis(100));
+        clear(started.process, &self.root.join(&started.folder)).await
+    }
+
+    async fn discard_unheard(&self, attempt: &AttemptName) -> Result<(), ExecutorError> {
+        let folder = self.root.join(folder_name(attempt)?);
+        match left(&folder) {
+            Some(process) => clear(process, &folder).await,
+            None => folder::remove(&folder).map_err(at(&folder)),
         }
+    }
+}
+
+/// Ends that process, and removes its folder.
+async fn clear(process: Identity, folder: &Path) -> Result<(), ExecutorError> {
+    end(process)?;
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    let mut pause = Duration::from_millis(1);
+    loop {
+        // The shim ends the tool when it finds `exec` gone; until then the tool may still write.
+        let error = match (process.lives(), folder::remove(folder)) {
+            (false, Ok(())) => return Ok(()),
+            (true, _) => failed("the process is still there"),
+            (false, Err(error)) => at(folder)(error),
+        };
+        if tokio::time::Instant::now() > deadline {
+            return Err(error);
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(Duration::from_millis(100));
     }
 }
 
@@ -206,11 +219,13 @@ fn end(process: Identity) -> Result<(), ExecutorError> {
 
 /// Ends the process that says in this folder that it works there, if it still does.
 fn end_left(folder: &Path) -> Result<(), ExecutorError> {
+    left(folder).map_or(Ok(()), end)
+}
+
+/// The process that says in this folder that it works there.
+fn left(folder: &Path) -> Option<Identity> {
     let word = std::fs::read(folder.join(PROCESS_FILE)).ok();
-    match word.and_then(|word| serde_json::from_slice::<Identity>(&word).ok()) {
-        Some(process) => end(process),
-        None => Ok(()),
-    }
+    word.and_then(|word| serde_json::from_slice(&word).ok())
 }
 
 fn parse(handle: &Handle) -> Result<Started, ExecutorError> {

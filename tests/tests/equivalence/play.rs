@@ -6,7 +6,8 @@ use bytes::Bytes;
 use futures::StreamExt;
 use m87_authority::proto::{RedeemRequest, ReportRequest, ReportValidationRequest};
 use m87_authority::{
-    AttemptKind, AttemptOrder, AuthorityClient, AuthorityError, Executor, ExecutorError, Handle, InProcess, Service,
+    AttemptKind, AttemptName, AttemptOrder, AuthorityClient, AuthorityError, Executor, ExecutorError, Handle,
+    InProcess, Service,
 };
 use m87_core::evidence::{DeclaredArtifact, Ended, ExecutionReport, Measured, ValidationReport};
 use m87_core::json::{sha256_hex, to_canonical};
@@ -135,6 +136,10 @@ impl Executor for Player {
     }
 
     async fn discard(&self, _: &Handle) -> Result<(), ExecutorError> {
+        Ok(())
+    }
+
+    async fn discard_unheard(&self, _: &AttemptName) -> Result<(), ExecutorError> {
         Ok(())
     }
 }

@@ -8,6 +8,10 @@ use crate::clock::Wall;
 use crate::event::Event;
 use crate::row::{Ending, Row, State};
 use m87_core::reason::Reason;
+use std::time::Duration;
+
+/// Between two tries to clear away what attempts have left.
+const CLEAR: Duration = Duration::from_secs(30);
 
 /// What to do about a run now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,8 +65,29 @@ fn look(row: &Row, wall: Wall, engine: Option<&str>, hand: Hand) -> Look {
 }
 
 impl Driver {
-    /// Looks after every run until stopped; also after those that an earlier authority has left.
+    /// Looks after every run until stopped; also after those that an earlier authority has left, and after what was left of runs
+    /// that are over.
     pub async fn watch(&self) {
+        tokio::join!(self.watch_runs(), self.watch_leftovers());
+    }
+
+    async fn watch_leftovers(&self) {
+        loop {
+            if let Err(error) = self.clear_leftovers().await {
+                tracing::warn!(%error, "what attempts have left cannot be cleared away now");
+            }
+            if !self.pause(CLEAR).await {
+                return;
+            }
+        }
+    }
+
+    /// Clears away what attempts of sealed runs have left, as far as that can be done now.
+    pub async fn clear_leftovers(&self) -> Result<(), AuthorityError> {
+        self.inner.authority.clear_leftovers().await
+    }
+
+    async fn watch_runs(&self) {
         loop {
             if let Err(error) = self.look_around().await {
                 tracing::warn!(%error, "runs cannot be looked after now");
@@ -108,7 +133,7 @@ impl Driver {
             Look::Release => {
                 let Some(engine) = engine else { return Ok(()) };
                 authority.apply(uid, |_| Event::Engine(engine.to_owned())).await?;
-                authority.discard(&loaded.run.row).await;
+                authority.discard(&loaded.run).await;
                 self.spawn_start(uid.to_owned());
             }
             Look::Tend => {

@@ -12,8 +12,10 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, name: "runs", sql: include_str!("../../migrations/0001_runs.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, name: "runs", sql: include_str!("../../migrations/0001_runs.sql") },
+    Migration { version: 2, name: "leftovers", sql: include_str!("../../migrations/0002_leftovers.sql") },
+];
 
 /// The database's schema is not one that this version can use.
 #[derive(Debug, thiserror::Error)]

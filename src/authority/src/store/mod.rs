@@ -47,6 +47,15 @@ pub trait Store: Send + Sync {
     /// Makes one change to one run. Fails with [`StoreError::Conflict`] if it was changed since it was loaded.
     async fn commit(&self, change: &Change<'_>) -> Result<(), StoreError>;
 
+    /// Notes that attempts of a run may have left something that is to be cleared away. Safe to repeat.
+    async fn note_leftover(&self, epoch: i64, uid: &str) -> Result<(), StoreError>;
+
+    /// The runs of which that was noted, oldest first.
+    async fn leftovers(&self) -> Result<Vec<String>, StoreError>;
+
+    /// Nothing is left of that run's attempts.
+    async fn forget_leftover(&self, epoch: i64, uid: &str) -> Result<(), StoreError>;
+
     /// Runs without a receipt, oldest first.
     async fn unsealed(&self) -> Result<Vec<String>, StoreError>;
 

@@ -238,6 +238,26 @@ impl Store for SqliteStore {
         }
     }
 
+    async fn note_leftover(&self, epoch: i64, uid: &str) -> Result<(), StoreError> {
+        let mut transaction = self.begin(epoch).await?;
+        sqlx::query("INSERT INTO leftovers (run_uid) VALUES (?) ON CONFLICT DO NOTHING")
+            .bind(uid)
+            .execute(&mut *transaction)
+            .await?;
+        transaction.commit(None).await
+    }
+
+    async fn leftovers(&self) -> Result<Vec<String>, StoreError> {
+        let rows = sqlx::query("SELECT run_uid FROM leftovers ORDER BY seq").fetch_all(&self.readers).await?;
+        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    }
+
+    async fn forget_leftover(&self, epoch: i64, uid: &str) -> Result<(), StoreError> {
+        let mut transaction = self.begin(epoch).await?;
+        sqlx::query("DELETE FROM leftovers WHERE run_uid = ?").bind(uid).execute(&mut *transaction).await?;
+        transaction.commit(None).await
+    }
+
     async fn unsealed(&self) -> Result<Vec<String>, StoreError> {
         let rows =
             sqlx::query("SELECT uid FROM runs WHERE state <> 'Sealed' ORDER BY seq").fetch_all(&self.readers).await?;

@@ -14,8 +14,8 @@ use m87_authority::store::{FileSystem, Headroom, SqliteStore};
 use m87_authority::tls::ServerIdentity;
 use m87_authority::world::{CheckpointFiles, Checkpoints, EachStart, NoStatus, References, ReferencesUnavailable};
 use m87_authority::{
-    AttemptOrder, Authority, AuthorityClient, AuthorityError, Credentials, Denial, Driver, DriverOptions, Executor,
-    ExecutorError, GrpcClient, Handle, Opened, Options, RunRequest, Service, World,
+    AttemptName, AttemptOrder, Authority, AuthorityClient, AuthorityError, Credentials, Denial, Driver, DriverOptions,
+    Executor, ExecutorError, GrpcClient, Handle, Opened, Options, RunRequest, Service, World,
 };
 use m87_core::dossier::{ClockSource, Dossier, Named, Pinned, Trust};
 use m87_core::evidence::ValidationReport;
@@ -67,6 +67,10 @@ impl Executor for Around {
         Ok(self.verdict.lock().unwrap().clone())
     }
     async fn discard(&self, _: &Handle) -> Result<(), ExecutorError> {
+        Ok(())
+    }
+
+    async fn discard_unheard(&self, _: &AttemptName) -> Result<(), ExecutorError> {
         Ok(())
     }
 }

@@ -164,6 +164,7 @@ impl Simulation {
             1 | 2 => {
                 let leader = self.leader.as_ref().unwrap();
                 let _ = leader.driver.look_around().await;
+                let _ = leader.driver.clear_leftovers().await;
                 if self.calm && leader.authority.restored().is_some() {
                     let _ = leader.authority.accept().await;
                 }
@@ -281,6 +282,7 @@ impl Simulation {
     /// With all faults over, every run ends, and what is stored holds together.
     async fn finish(&mut self) -> Ends {
         self.calm = true;
+        self.outside.with(|state| state.calm = true);
         for _ in 0..3_000 {
             self.step().await;
             let settled = match &self.leader {
@@ -298,6 +300,10 @@ impl Simulation {
             eprintln!("{looked:?}; {:?}", leader.store.load(uid).await.unwrap().unwrap().run.row);
         }
         assert!(left.is_empty(), "eventually_terminal: {left:?} did not end");
+        // Who is on the way when the last run ends is cleared away with the next look.
+        leader.driver.clear_leftovers().await.unwrap();
+        let (was_restored, left) = self.outside.with(|state| (state.was_restored, state.left.clone()));
+        assert!(was_restored || left.is_empty(), "nothing_is_left: {left:?} of sealed runs was not cleared away");
         let mut ends = Ends { seen: self.outside.with(|state| state.verdicts.len()), ..Ends::default() };
         for loaded in leader.store.runs(None).await.unwrap() {
             let uid = &loaded.run.dossier.run.uid;

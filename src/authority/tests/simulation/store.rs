@@ -7,7 +7,7 @@ use m87_authority::store::{
     Change, Counters, Effect, Inserted, Loaded, Opening, Store, StoreError, StoredReceipt, TokenOwner, With,
 };
 use m87_core::log::LogEntry;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
@@ -24,6 +24,7 @@ pub struct Disk {
     receipts: BTreeMap<String, StoredReceipt>,
     logs: BTreeMap<String, Vec<LogEntry>>,
     definitions: BTreeMap<(String, String), Definition>,
+    leftovers: BTreeSet<String>,
 }
 
 /// What becomes of the next writes.
@@ -230,6 +231,24 @@ impl Store for MemoryStore {
                     disk.append(&namespace, entry);
                 }
             }
+            Ok(())
+        })
+    }
+
+    async fn note_leftover(&self, epoch: i64, uid: &str) -> Result<(), StoreError> {
+        self.write(Some(epoch), |disk| {
+            disk.leftovers.insert(uid.to_owned());
+            Ok(())
+        })
+    }
+
+    async fn leftovers(&self) -> Result<Vec<String>, StoreError> {
+        self.read(|disk| disk.leftovers.iter().cloned().collect())
+    }
+
+    async fn forget_leftover(&self, epoch: i64, uid: &str) -> Result<(), StoreError> {
+        self.write(Some(epoch), |disk| {
+            disk.leftovers.remove(uid);
             Ok(())
         })
     }

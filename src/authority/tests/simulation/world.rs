@@ -9,7 +9,7 @@ use m87_authority::mark::{HighWaterMark, Kept, Mark, MarkError};
 use m87_authority::row::Definition;
 use m87_authority::store::Disk as Space;
 use m87_authority::world::{Checkpoints, References, ReferencesUnavailable};
-use m87_authority::{AttemptOrder, Executor, ExecutorError, Handle};
+use m87_authority::{AttemptName, AttemptOrder, Executor, ExecutorError, Handle};
 use m87_core::dossier::{Dossier, Named, Pinned};
 use m87_core::evidence::ValidationReport;
 use m87_core::fixtures;
@@ -18,7 +18,7 @@ use m87_core::sign::Envelope;
 use m87_core::time::Timestamp;
 use m87_core::tool::ManifestSpec;
 use m87_zeebe::Error;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 /// Everything outside the authority; it survives the authority's crashes.
@@ -41,6 +41,10 @@ pub struct State {
     pub verdicts: BTreeMap<usize, ValidationReport>,
     /// Attempts that were started, and whether each lives.
     pub attempts: Vec<(AttemptOrder, bool)>,
+    /// Those of them that were not cleared away, dead or alive.
+    pub left: BTreeSet<usize>,
+    /// Whether everything that is asked of the executor is done.
+    pub calm: bool,
     pub engine_id: u32,
     pub engine_answers: bool,
     pub was_restored: bool,
@@ -62,6 +66,8 @@ impl Outside {
             bound: true,
             verdicts: BTreeMap::new(),
             attempts: vec![],
+            left: BTreeSet::new(),
+            calm: false,
             engine_id: 1,
             engine_answers: true,
             was_restored: false,
@@ -142,8 +148,13 @@ impl Executor for Outside {
             if state.random.one_in(12) {
                 return Err(ExecutorError("no room for a process".to_owned()));
             }
+            let index = state.attempts.len();
             state.attempts.push((order.clone(), true));
-            Ok(Handle((state.attempts.len() - 1).to_string()))
+            state.left.insert(index);
+            if state.random.one_in(20) {
+                return Err(ExecutorError("it was made, and the answer is lost".to_owned()));
+            }
+            Ok(Handle(index.to_string()))
         })
     }
 
@@ -172,8 +183,14 @@ impl Executor for Outside {
     }
 
     async fn discard(&self, handle: &Handle) -> Result<(), ExecutorError> {
-        self.with(|state| state.attempts[handle.0.parse::<usize>().unwrap()].1 = false);
-        Ok(())
+        self.with(|state| state.discard(handle.0.parse().unwrap()))
+    }
+
+    async fn discard_unheard(&self, attempt: &AttemptName) -> Result<(), ExecutorError> {
+        self.with(|state| {
+            let found = state.attempts.iter().position(|(order, _)| order.name() == *attempt);
+            found.map_or(Ok(()), |index| state.discard(index))
+        })
     }
 }
 
@@ -224,6 +241,15 @@ impl Space for Outside {
 }
 
 impl State {
+    fn discard(&mut self, index: usize) -> Result<(), ExecutorError> {
+        if !self.calm && self.random.one_in(4) {
+            return Err(ExecutorError("it cannot be reached".to_owned()));
+        }
+        self.attempts[index].1 = false;
+        self.left.remove(&index);
+        Ok(())
+    }
+
     fn answers(&mut self) -> Result<(), Error> {
         if self.engine_answers && !self.random.one_in(10) {
             return Ok(());

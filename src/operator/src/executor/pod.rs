@@ -9,7 +9,7 @@
 //! to whatever tool looks for them.
 
 use crate::world::callers::{CHECK_PREFIX, TOOL_PREFIX};
-use m87_authority::{AttemptKind, AttemptOrder};
+use m87_authority::{AttemptKind, AttemptName, AttemptOrder};
 use m87_core::tool::CommandLimits;
 use m87_worker::exec::SHIM_GRACE;
 use serde_json::{Value, json};
@@ -122,17 +122,17 @@ pub enum PodError {
 }
 
 /// The name of the attempt's pod. Admission lets nobody else make a pod of such a name.
-pub fn name(order: &AttemptOrder) -> Result<String, PodError> {
-    let uid = &order.run_uid;
+pub fn name(attempt: &AttemptName) -> Result<String, PodError> {
+    let uid = &attempt.run_uid;
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if uid.is_empty() || uid.len() > 63 || !uid.bytes().all(plain) || uid.starts_with('-') || uid.ends_with('-') {
         return Err(PodError::Name(uid.clone()));
     }
-    let prefix = match order.kind {
+    let prefix = match attempt.kind {
         AttemptKind::Tool => TOOL_PREFIX,
         AttemptKind::Validation => CHECK_PREFIX,
     };
-    Ok(format!("{prefix}{uid}-{}", order.attempt))
+    Ok(format!("{prefix}{uid}-{}", attempt.attempt))
 }
 
 /// The pod, as it is to be created. `birth` is known to nobody else.
@@ -159,7 +159,7 @@ pub fn pod(order: &AttemptOrder, settings: &PodSettings, ca_pem: &str, birth: &s
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {
-            "name": name(order)?,
+            "name": name(&order.name())?,
             "namespace": order.namespace.name,
             "labels": {
                 "app.kubernetes.io/managed-by": "m87",

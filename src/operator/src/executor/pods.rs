@@ -4,15 +4,16 @@
 use super::compare::{changed, fingerprint};
 use super::handle::PodHandle;
 use super::look::{death, hindrance, verdict};
-use super::pod::{BIRTH, PodSettings, pod};
+use super::pod::{BIRTH, PodSettings, name, pod};
 use crate::events::{About, Events};
 use crate::world::call::{CallError, call};
 use async_trait::async_trait;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, PostParams, Preconditions};
+use kube::core::PartialObjectMeta;
 use kube::{Api, Client};
 use m87_authority::entropy::{Entropy, SystemEntropy};
-use m87_authority::{AttemptOrder, Executor, ExecutorError, Handle};
+use m87_authority::{AttemptName, AttemptOrder, Executor, ExecutorError, Handle};
 use m87_core::evidence::{Ended, ValidationReport};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -236,6 +237,26 @@ impl Executor for PodExecutor {
         self.tell_hindrance(&made).await;
         self.delete(&made.pod).await
     }
+
+    async fn discard_unheard(&self, attempt: &AttemptName) -> Result<(), ExecutorError> {
+        let (namespace, name) = (attempt.namespace.name.clone(), name(attempt).map_err(failed)?);
+        let place = format!("pod {namespace}/{name}");
+        let found = call(&place, self.pods(&namespace).get_metadata_opt(&name)).await.map_err(failed)?;
+        let Some(uid) = found.filter(|pod| is_of(pod, &attempt.run_uid)).and_then(|pod| pod.metadata.uid) else {
+            return Ok(());
+        };
+        self.delete(&PodHandle { namespace, name, uid }).await
+    }
+}
+
+/// Whether a pod was made for that run. What somebody else has put there under its name is left to them.
+fn is_of(pod: &PartialObjectMeta<DynamicObject>, run_uid: &str) -> bool {
+    let labels = pod.metadata.labels.as_ref();
+    let label = |key: &str| labels.and_then(|labels| labels.get(key)).map(String::as_str);
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    label("app.kubernetes.io/managed-by") == Some("m87")
+        && label("m87.dev/run-uid") == Some(run_uid)
+        && owners.any(|owner| owner.uid == run_uid)
 }
 
 /// A pod that was there already, if it is this very one, whose creation was not heard of.

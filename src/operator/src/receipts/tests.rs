@@ -12,7 +12,7 @@ use m87_authority::mark::FileMark;
 use m87_authority::row::{Definition, Row};
 use m87_authority::store::{FileSystem, Headroom, Opening, SqliteStore};
 use m87_authority::world::{CheckpointFiles, EachStart, NoStatus, References, ReferencesUnavailable};
-use m87_authority::{AttemptOrder, Executor, ExecutorError, Handle, Options, World};
+use m87_authority::{AttemptName, AttemptOrder, Executor, ExecutorError, Handle, Options, World};
 use m87_core::dossier::{ClockSource, Dossier, Named, Pinned, Trust};
 use m87_core::evidence::ValidationReport;
 use m87_core::fixtures;
@@ -47,6 +47,10 @@ impl Executor for Around {
         Ok(None)
     }
     async fn discard(&self, _: &Handle) -> Result<(), ExecutorError> {
+        Ok(())
+    }
+
+    async fn discard_unheard(&self, _: &AttemptName) -> Result<(), ExecutorError> {
         Ok(())
     }
 }

@@ -144,7 +144,7 @@ impl Node {
 
     /// Kills the first process of a container, as the node's out-of-memory killer would.
     pub(crate) async fn kill(&self, order: &AttemptOrder, container: &str) {
-        let pod = self.pods.get(&m87_operator::executor::pod::name(order).unwrap()).await.unwrap();
+        let pod = self.pods.get(&m87_operator::executor::pod::name(&order.name()).unwrap()).await.unwrap();
         let status = pod.status.unwrap();
         let mut all = status.container_statuses.into_iter().chain(status.init_container_statuses).flatten();
         let id = all.find(|status| status.name == container).unwrap().container_id.unwrap();

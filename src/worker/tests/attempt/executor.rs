@@ -1,7 +1,7 @@
 //! The local executor: attempts that outlive it, are found again, and are ended for good.
 
 use super::support::*;
-use m87_authority::{AttemptKind, AttemptOrder, Executor, Handle};
+use m87_authority::{AttemptKind, AttemptName, AttemptOrder, Executor, Handle};
 use m87_core::contract::WorkOrder;
 use m87_core::dossier::Named;
 use m87_worker::executor::LocalExecutor;
@@ -83,6 +83,24 @@ async fn a_discarded_attempt_is_gone_with_its_tool_its_daemons_and_its_folder() 
     eventually("all of the tool dies", || processes_with(&mark).is_empty());
     assert_eq!(place.attempts(), 0);
     assert!(!place.report().exists());
+}
+
+#[tokio::test]
+async fn an_attempt_whose_start_nobody_heard_of_is_cleared_away_by_its_name() {
+    let mark = mark();
+    let place = Place::new(&tool(&format!("sleep {mark}")));
+    let executor = place.executor();
+    let order = place.order();
+    executor.discard_unheard(&order.name()).await.unwrap();
+    let handle = executor.start(&order).await.unwrap();
+    eventually("the tool starts", || processes_with(&mark).len() == 1);
+    let other = AttemptName { attempt: order.attempt + 1, ..order.name() };
+    executor.discard_unheard(&other).await.unwrap();
+    assert!(executor.alive(&handle).await.unwrap());
+    executor.discard_unheard(&order.name()).await.unwrap();
+    eventually("it and its tool die", || processes_with(&mark).is_empty());
+    assert!(!executor.alive(&handle).await.unwrap());
+    assert_eq!(place.attempts(), 0);
 }
 
 #[tokio::test]

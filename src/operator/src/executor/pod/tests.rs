@@ -188,6 +188,6 @@ fn an_order_that_can_have_no_pod_is_refused() {
 
 #[test]
 fn the_names_are_those_that_admission_reserves() {
-    assert_eq!(name(&order(AttemptKind::Tool)).unwrap(), "m87-tool-6f1c-2");
-    assert_eq!(name(&order(AttemptKind::Validation)).unwrap(), "m87-check-6f1c-2");
+    assert_eq!(name(&order(AttemptKind::Tool).name()).unwrap(), "m87-tool-6f1c-2");
+    assert_eq!(name(&order(AttemptKind::Validation).name()).unwrap(), "m87-check-6f1c-2");
 }
