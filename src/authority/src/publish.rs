@@ -13,7 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// What could not be published is tried again after so long, and each time after twice as long, up to the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
-const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Whose log may be ahead of its checkpoint.
 #[derive(Default)]

@@ -10,8 +10,9 @@
 
 use super::call::{CallError, call, found};
 use super::labels;
-use super::names::{CHECKPOINTS, MARK};
+use super::names::{MARK, checkpoints};
 use async_trait::async_trait;
+use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
@@ -127,11 +128,12 @@ impl ClusterMark {
 
     /// A sign, outside the mark, that a store was here before.
     async fn trace(&self) -> Result<Option<String>, MarkError> {
-        let object = found("looking for checkpoints", self.api.get(CHECKPOINTS)).await;
-        let data = object.map_err(|error| self.error(error))?.and_then(|object| object.data).unwrap_or_default();
-        Ok((!data.is_empty()).then(|| {
-            format!("ConfigMap {}/{CHECKPOINTS} has checkpoints of {} namespaces", self.namespace, data.len())
-        }))
+        let looking = checkpoints().map(async |name| found("looking for checkpoints", self.api.get(&name)).await);
+        let objects = try_join_all(looking).await.map_err(|error| self.error(error))?;
+        let count: usize = objects.into_iter().flatten().filter_map(|object| object.data).map(|data| data.len()).sum();
+        let namespace = &self.namespace;
+        Ok((count > 0)
+            .then(|| format!("ConfigMaps {namespace}/m87-checkpoints-* have checkpoints of {count} namespaces")))
     }
 
     /// The object with this content, based on what is known of it, so that nobody's notes on it are lost.

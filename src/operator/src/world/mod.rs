@@ -19,8 +19,10 @@ pub mod names {
     pub const LEASE: &str = "m87";
     /// The ConfigMap of the high-water mark.
     pub const MARK: &str = "m87-high-water-mark";
-    /// The ConfigMap of signed checkpoints, one key for each namespace's uid.
-    pub const CHECKPOINTS: &str = "m87-checkpoints";
+    /// The ConfigMaps of signed checkpoints; the chart's Role names each of them.
+    pub fn checkpoints() -> impl Iterator<Item = String> {
+        (0..16).map(|at| format!("m87-checkpoints-{at:x}"))
+    }
     /// The Secret of the signing key.
     pub const SIGNING_KEY: &str = "m87-signing-key";
     /// The Secret of the servers' TLS.

@@ -123,14 +123,16 @@ fn checkpoint(size: u64) -> Envelope {
 }
 
 /// What all objects of checkpoints have room for, in bytes.
-const ROOM: usize = 1 << 20;
+const ROOM: usize = 16 << 20;
 
 fn checkpoints(place: &Place) -> ClusterCheckpoints {
     ClusterCheckpoints::new(place.client.clone(), &place.namespace)
 }
 
 async fn publish(place: &Place, uid: &str, size: u64) {
-    assert!(checkpoints(place).publish(&BTreeMap::from([(uid.to_owned(), checkpoint(size))])).await.is_empty());
+    let checkpoints = checkpoints(place);
+    checkpoints.published().await.unwrap();
+    assert!(checkpoints.publish(&BTreeMap::from([(uid.to_owned(), checkpoint(size))])).await.is_empty());
 }
 
 #[tokio::test]
@@ -143,7 +145,9 @@ async fn checkpoints_are_published_together_and_never_over_what_somebody_else_ha
     assert!(old.publish(&all(1)).await.is_empty());
     assert_eq!(new.published().await.unwrap(), all(1));
     assert!(new.publish(&all(2)).await.is_empty());
-    assert_eq!(old.publish(&all(1)).await.len(), 20, "it has not seen the second ones");
+    for _ in 0..2 {
+        assert_eq!(old.publish(&all(1)).await.len(), 20, "it has not seen the second ones");
+    }
     assert_eq!(old.published().await.unwrap(), all(2));
     assert!(old.publish(&all(3)).await.is_empty());
     assert_eq!(new.published().await.unwrap(), all(3));
@@ -160,6 +164,7 @@ async fn a_checkpoint_that_does_not_fit_holds_up_only_itself() {
         (0..count).map(|at| (format!("{prefix}-{at}"), text.clone())).collect::<BTreeMap<_, _>>()
     };
     // More than all the room that there is.
+    assert!(checkpoints.published().await.unwrap().is_empty());
     let failed = checkpoints.publish(&large("ns", ROOM / 4_000)).await;
     assert!(!failed.is_empty());
     let published = checkpoints.published().await.unwrap();
