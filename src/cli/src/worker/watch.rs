@@ -1,6 +1,6 @@
 //! Hears the engine and the authority, and tells the lane's story; also to those who ask whether it is ready.
 
-use super::story::{Heard, Party, LaneState, Story};
+use super::story::{Heard, LaneState, Party, Story};
 use crate::say::tell;
 use axum::http::StatusCode;
 use axum::{Router, extract::State, routing::get};
