@@ -112,7 +112,8 @@ async fn authority(folder: &Path) -> Arc<Authority> {
         disk: Arc::new(FileSystem(folder.to_owned())),
         checkpoints: Arc::new(CheckpointFiles(folder.join("checkpoints"))),
     };
-    let options = Options { headroom, ..Options::new(String::new(), folder.join("address")) };
+    // One entry a page, so that the plugin follows pages through the proxy.
+    let options = Options { headroom, log_page: 1, ..Options::new(String::new(), folder.join("address")) };
     let artifacts = Artifacts::in_folder(&folder.join("artifacts")).unwrap();
     let key = SigningKey::from_seed(&[7; 32]);
     Arc::new(Authority::open(Arc::new(store), artifacts, world, key, options, &EachStart).await.unwrap())
