@@ -6,6 +6,7 @@
 mod authority;
 mod engine;
 mod evidence;
+mod schemas;
 mod start;
 mod watching;
 
@@ -127,6 +128,7 @@ async fn lead(shared: &Shared, stop: &CancellationToken) -> anyhow::Result<Ended
     if !start::crds(shared, stop).await {
         return Ok(Ended::Stopped);
     }
+    shared.tasks.spawn(schemas::watch(shared.clone()));
     let Some(leadership) = take_lease(shared, stop).await? else { return Ok(Ended::Stopped) };
     shared.metrics.leads(true);
     let ended = while_leading(shared, &leadership, stop).await.unwrap_or_else(|error| {

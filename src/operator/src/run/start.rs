@@ -18,7 +18,6 @@ pub(super) async fn crds(shared: &Shared, stop: &CancellationToken) -> bool {
         match missing(shared).await {
             Ok(missing) if missing.is_empty() => {
                 shared.health.set(Part::Api, Standing::Well);
-                shared.health.set(Part::Crds, Standing::Well);
                 return true;
             }
             Ok(missing) => {
