@@ -32,6 +32,11 @@ use exit::Exit;
 use kube::args::{KubeArguments, Plugin};
 use std::process::ExitCode;
 
+/// musl's own allocator asks the kernel for nearly everything, one call at a time.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = arguments();
     let is_service = matches!(arguments.command, Command::Operator(_));
