@@ -61,8 +61,9 @@ pub struct Closure {
 /// A part of a namespace's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
-    /// The whole that it is a part of, signed.
-    pub checkpoint: Envelope,
+    /// The whole that it is a part of, signed; `None` if that was asked for by its size. Nobody gets an earlier whole signed as if
+    /// it were the present one: what came after it would be hidden.
+    pub checkpoint: Option<Envelope>,
     /// So many entries of it, in order, at most [`crate::Options::log_page`].
     pub entries: Vec<LogEntry>,
 }
@@ -114,8 +115,8 @@ impl Authority {
         Ok(Closure { checkpoint, open: closure(&entries)?, entries })
     }
 
-    /// A page of the log as it was with that many entries, as it is now if none are named. Whoever asks for the next page names
-    /// the size of the first one's checkpoint, and so gets the parts of one whole however the log grows meanwhile.
+    /// A page of the log as it was with that many entries; as it is now, under its checkpoint, if none are named. Whoever asks for
+    /// the next page names the size of that checkpoint, and so gets the parts of one whole however the log grows meanwhile.
     pub async fn page(
         &self,
         cluster_uid: &str,
@@ -125,10 +126,12 @@ impl Authority {
     ) -> Result<Page, ExportError> {
         self.logs.catch_up_one(&*self.store, namespace_uid).await?;
         let head = self.checkpoint(cluster_uid, namespace_uid);
-        let size = size.unwrap_or(head.size);
-        let root = self.logs.with(namespace_uid, |log| log.root_at(size)).filter(|_| from <= size);
-        let root = root.ok_or(ExportError::NoSuchPage { from, size, has: head.size })?;
-        let checkpoint = Checkpoint { size, root, ..head }.seal(&self.key)?;
+        let (has, is_head) = (head.size, size.is_none());
+        let size = size.unwrap_or(has);
+        if from > size || size > has {
+            return Err(ExportError::NoSuchPage { from, size, has });
+        }
+        let checkpoint = is_head.then(|| head.seal(&self.key)).transpose()?;
         Ok(Page { checkpoint, entries: self.entries(namespace_uid, from, size).await? })
     }
 

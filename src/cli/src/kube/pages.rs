@@ -2,7 +2,7 @@
 
 use anyhow::{Context, ensure};
 use m87_core::json::read_document;
-use m87_core::log::{Checkpoint, LogExport, LogPage};
+use m87_core::log::{Checkpoint, Log, LogExport, LogPage};
 use m87_core::sign::VerifyingKey;
 
 /// A log with more entries does not become a file: it would be too long for whoever verifies it whole.
@@ -12,22 +12,26 @@ const MAX_ENTRIES: u64 = 4_000_000;
 pub(crate) async fn whole_log(ask: impl AsyncFn(String) -> anyhow::Result<String>) -> anyhow::Result<LogExport> {
     let first = read(&ask("log".to_owned()).await?)?;
     let key = VerifyingKey::from_hex(&first.public_key).context("the key of the log")?;
-    let checkpoint = Checkpoint::open(&first.checkpoint, &key).context("the log's first page")?;
+    let envelope = first.checkpoint.clone().context("the log's first page has no checkpoint")?;
+    let checkpoint = Checkpoint::open(&envelope, &key).context("the log's first page")?;
     let size = checkpoint.size;
     ensure!(size <= MAX_ENTRIES, "the log has {size} entries, more than the {MAX_ENTRIES} that are put into one file");
-    let mut export = LogExport::new(Vec::new(), first.checkpoint.clone(), &key);
-    let mut page = first;
+    let mut export = LogExport::new(Vec::new(), envelope, &key);
+    let (mut page, mut tree) = (first, Log::default());
     loop {
         let from = export.entries.len() as u64;
-        let of = Checkpoint::open(&page.checkpoint, &key).context("a page of the log")?;
-        ensure!(
-            page.from == from && (of.size, of.root) == (size, checkpoint.root),
-            "a page of the log is another than the one from {from} of {size} entries: the store was changed meanwhile; try again"
-        );
+        ensure!(page.from == from, "a page of the log is another than the one from {from} of {size} entries");
+        for entry in &page.entries {
+            tree.append(entry.leaf()?);
+        }
         export.entries.append(&mut page.entries);
         let now = export.entries.len() as u64;
         ensure!(now <= size, "the log has {size} entries, and its pages more");
         if now == size {
+            ensure!(
+                tree.root() == checkpoint.root,
+                "the log's pages are not those of its checkpoint: the store was changed meanwhile; try again"
+            );
             return Ok(export);
         }
         ensure!(now > from, "the page of the log from {from} of {size} entries is empty");
@@ -64,6 +68,7 @@ mod tests {
             log.append(entry.leaf().unwrap());
         }
         let checkpoint = Checkpoint::new("c", "ns", &log, Timestamp::from_millis(0)).seal(&key()).unwrap();
+        let checkpoint = (from == 0).then_some(checkpoint);
         let page = LogPage::new(from as u64, all[from..to].to_vec(), checkpoint, &key().verifying_key());
         String::from_utf8(page.to_bytes().unwrap()).unwrap()
     }
@@ -97,8 +102,9 @@ mod tests {
         other[6] = LogEntry::opened("another", "p");
         for (answers, why) in [
             (vec![page(&all, 0, 3), page(&all, 4, 7)], "from 3 of 7"),
-            (vec![page(&all, 0, 3), page(&longer, 3, 8)], "from 3 of 7"),
-            (vec![page(&all, 0, 3), page(&other, 3, 7)], "from 3 of 7"),
+            (vec![page(&all, 0, 3), page(&longer, 3, 8)], "its pages more"),
+            (vec![page(&all, 0, 3), page(&other, 3, 7)], "not those of its checkpoint"),
+            (vec![page(&all, 3, 7)], "no checkpoint"),
             (vec![page(&all, 0, 3), page(&all, 3, 3)], "is empty"),
             (vec!["{}".to_owned()], "something else than a page"),
         ] {

@@ -48,7 +48,7 @@ impl LogExport {
     }
 }
 
-/// A part of a namespace's log: the entries from `from` on, and the checkpoint over the whole that they are a part of.
+/// A part of a namespace's log: the entries from `from` on, with the first the checkpoint over the whole that they are a part of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LogPage {
@@ -56,8 +56,10 @@ pub struct LogPage {
     pub kind: String,
     /// Raised when the meaning changes.
     pub spec_version: String,
-    /// The signed size and root of the whole.
-    pub checkpoint: Envelope,
+    /// The signed size and root of the whole, as it is now. A page of a whole that was asked for by its size has none: what is
+    /// signed today says how long the log is today.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoint: Option<Envelope>,
     /// The public key, in hex; it proves nothing by itself.
     pub public_key: String,
     /// Where the first of these entries stands in the log, from 0.
@@ -77,7 +79,7 @@ impl Document for LogPage {
 
 impl LogPage {
     /// Puts a page together.
-    pub fn new(from: u64, entries: Vec<LogEntry>, checkpoint: Envelope, key: &VerifyingKey) -> Self {
+    pub fn new(from: u64, entries: Vec<LogEntry>, checkpoint: Option<Envelope>, key: &VerifyingKey) -> Self {
         Self {
             kind: Self::KIND.to_owned(),
             spec_version: Self::SPEC_VERSION.to_owned(),

@@ -97,8 +97,8 @@ async fn keys(State(receipts): State<Arc<Receipts>>) -> Answer {
     text("application/x-pem-file", pem.into_bytes())
 }
 
-/// A page of the namespace's log, with a checkpoint over the whole: `?from=ENTRY&size=SIZE`, where the size is that of the first
-/// page's checkpoint. How much an answer holds is so known before anything is read.
+/// A page of the namespace's log, the first with a checkpoint over the whole: `?from=ENTRY&size=SIZE`, where the size is that of
+/// the first page's checkpoint. How much an answer holds is so known before anything is read.
 async fn log(
     State(receipts): State<Arc<Receipts>>,
     Path(namespace): Path<String>,
