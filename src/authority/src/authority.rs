@@ -202,7 +202,6 @@ impl Authority {
         self.world.mark.accept(self.store.id(), &mark).await?;
         *written = Some(mark);
         *self.standing.write().unwrap_or_else(PoisonError::into_inner) = Standing::Current;
-        self.outbox.give_up_published();
         Ok(())
     }
 

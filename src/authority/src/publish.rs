@@ -3,6 +3,7 @@
 
 use crate::authority::Authority;
 use m87_core::log::{Checkpoint, Log};
+use m87_core::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,32 +19,19 @@ const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// Whose log may be ahead of its checkpoint.
 #[derive(Default)]
 pub(crate) struct Outbox {
-    grown: Mutex<Grown>,
-    bell: Notify,
-}
-
-#[derive(Debug, Default)]
-struct Grown {
     /// These namespaces'.
-    namespaces: BTreeSet<String>,
-    /// A person has accepted the store as it is: what is published may be of a history that is given up.
-    given_up: bool,
+    grown: Mutex<BTreeSet<String>>,
+    bell: Notify,
 }
 
 impl Outbox {
     /// The log of that namespace has grown.
     pub(crate) fn grown(&self, namespace_uid: &str) {
-        self.lock().namespaces.insert(namespace_uid.to_owned());
+        self.lock().insert(namespace_uid.to_owned());
         self.bell.notify_one();
     }
 
-    /// Whatever is published may be replaced by what the store says.
-    pub(crate) fn give_up_published(&self) {
-        self.lock().given_up = true;
-        self.bell.notify_one();
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Grown> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeSet<String>> {
         self.grown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -67,12 +55,14 @@ enum Due {
     Contradicted(String),
 }
 
-/// Judges what is published of a log by the log.
-fn due(published: Option<&Checkpoint>, log: &Log) -> Due {
-    let Some(Checkpoint { size, root, .. }) = published else { return Due::Publish };
+/// Judges what is published of a log by the log. What was signed before a person had accepted the store as it is may be of the
+/// history that was given up.
+fn due(published: Option<&Checkpoint>, log: &Log, accepted_at: Option<Timestamp>) -> Due {
+    let Some(Checkpoint { size, root, timestamp, .. }) = published else { return Due::Publish };
     match log.root_at(*size) {
         Some(own) if own == *root && *size == log.size() => Due::Nothing,
         Some(own) if own == *root => Due::Publish,
+        Some(_) | None if accepted_at.is_some_and(|at| *timestamp <= at) => Due::Publish,
         Some(_) => Due::Contradicted(format!("the log has others than the {size} entries that are published")),
         None => Due::Contradicted(format!("{size} entries are published, and the log has {}", log.size())),
     }
@@ -87,14 +77,15 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Publishes what is not published yet, and from now on whatever grows.
-    pub fn start(authority: Arc<Authority>, cluster_uid: &str) -> Self {
+    /// Publishes what is not published yet, and from now on whatever grows. `accepted_at` is when a person accepted the store as it
+    /// is, if ever; it has to be remembered as long as the store.
+    pub fn start(authority: Arc<Authority>, cluster_uid: &str, accepted_at: Option<Timestamp>) -> Self {
         let (stop, (tell, unpublished)) = (CancellationToken::new(), watch::channel(Unpublished::default()));
         let rounds = Rounds {
             authority,
             cluster_uid: cluster_uid.to_owned(),
+            accepted_at,
             published: BTreeMap::new(),
-            given_up: BTreeSet::new(),
             late: BTreeMap::new(),
             tell,
         };
@@ -122,10 +113,9 @@ impl Publisher {
 struct Rounds {
     authority: Arc<Authority>,
     cluster_uid: String,
+    accepted_at: Option<Timestamp>,
     /// What is published, as it was read or written last.
     published: BTreeMap<String, Checkpoint>,
-    /// The namespaces of which that does not count.
-    given_up: BTreeSet<String>,
     /// What could not be published, and why. An empty name stands for what could not even be looked at.
     late: BTreeMap<String, String>,
     tell: watch::Sender<Unpublished>,
@@ -159,20 +149,10 @@ impl Rounds {
     /// Publishes what has grown.
     async fn news(&mut self) {
         let grown = std::mem::take(&mut *self.authority.outbox.lock());
-        if grown.given_up {
-            match self.authority.store.namespaces().await {
-                Ok(namespaces) => self.given_up.extend(namespaces),
-                Err(error) => {
-                    self.authority.outbox.lock().given_up = true;
-                    self.late.insert(String::new(), error.to_string());
-                }
-            }
-        }
-        let namespaces = grown.namespaces.union(&self.given_up).cloned().collect();
         // As long as nobody knows what is there, nothing is replaced.
         match self.late.get("").cloned() {
-            Some(why) => self.late.extend(grown.namespaces.into_iter().map(|uid| (uid, why.clone()))),
-            None => self.publish(namespaces).await,
+            Some(why) => self.late.extend(grown.into_iter().map(|uid| (uid, why.clone()))),
+            None => self.publish(grown).await,
         }
         self.say(false);
     }
@@ -194,7 +174,8 @@ impl Rounds {
                     (checkpoint.namespace_uid == uid).then_some((uid, checkpoint))
                 });
                 self.published = own.collect();
-                self.authority.outbox.lock().namespaces.extend(namespaces);
+                // A log of which only a checkpoint is left is one too.
+                self.authority.outbox.lock().extend(namespaces.into_iter().chain(self.published.keys().cloned()));
             }
             Err(why) => {
                 self.late.insert(String::new(), why);
@@ -228,7 +209,6 @@ impl Rounds {
             match failed.remove(&uid) {
                 None => {
                     self.late.remove(&uid);
-                    self.given_up.remove(&uid);
                     self.published.insert(uid, checkpoint);
                 }
                 Some(error) => {
@@ -242,8 +222,7 @@ impl Rounds {
     async fn head(&self, uid: &str) -> Result<Option<(Checkpoint, m87_core::sign::Envelope)>, String> {
         let authority = &self.authority;
         authority.logs.catch_up_one(&*authority.store, uid).await.map_err(|error| error.to_string())?;
-        let published = self.published.get(uid).filter(|_| !self.given_up.contains(uid));
-        match authority.logs.with(uid, |log| due(published, log)) {
+        match authority.logs.with(uid, |log| due(self.published.get(uid), log, self.accepted_at)) {
             Due::Nothing => Ok(None),
             Due::Contradicted(why) => Err(why),
             Due::Publish => {
@@ -274,7 +253,6 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
     use super::*;
     use m87_core::log::Hash;
-    use m87_core::time::Timestamp;
 
     fn log(entries: &[&str]) -> Log {
         let mut log = Log::default();
@@ -286,7 +264,8 @@ mod tests {
 
     #[test]
     fn a_longer_logs_checkpoint_is_never_replaced_by_a_shorter_ones() {
-        let of = |entries: &[&str]| Checkpoint::new("c", "ns", &log(entries), Timestamp::from_millis(0));
+        let of = |entries: &[&str]| Checkpoint::new("c", "ns", &log(entries), Timestamp::from_millis(5));
+        let due = |published: Option<&Checkpoint>, log: &Log| due(published, log, Some(Timestamp::from_millis(4)));
         let own = log(&["a", "b"]);
         assert_eq!(due(None, &own), Due::Publish);
         assert_eq!(due(Some(&of(&["a"])), &own), Due::Publish);
@@ -297,5 +276,16 @@ mod tests {
             let Due::Contradicted(said) = due(Some(&published), &own) else { panic!("{published:?}") };
             assert!(said.contains(why), "{said}");
         }
+    }
+
+    #[test]
+    fn what_was_signed_before_the_store_was_accepted_is_replaced() {
+        let longer = Checkpoint::new("c", "ns", &log(&["a", "b", "c"]), Timestamp::from_millis(5));
+        for own in [log(&["a", "b"]), log(&["x", "y", "z"]), log(&[])] {
+            assert!(matches!(due(Some(&longer), &own, None), Due::Contradicted(_)));
+            assert_eq!(due(Some(&longer), &own, Some(Timestamp::from_millis(5))), Due::Publish);
+        }
+        let at = Some(Timestamp::from_millis(5));
+        assert_eq!(due(Some(&longer), &log(&["a", "b", "c"]), at), Due::Nothing);
     }
 }

@@ -65,7 +65,7 @@ impl Session {
         }
 
         clear_up(&authority, &executor).await?;
-        let publisher = Publisher::start(authority.clone(), authority.store().id());
+        let publisher = Publisher::start(authority.clone(), authority.store().id(), None);
 
         let tasks = TaskTracker::new();
         let service = Service::new(authority.clone());

@@ -32,6 +32,7 @@ use m87_authority::store::{FileSystem, SqliteStore, Store};
 use m87_authority::{Authority, InProcess, Options, World};
 use m87_core::dossier::{ClockSource, Trust};
 use m87_core::lane::Lane;
+use m87_core::time::Timestamp;
 use m87_engine::Engine;
 use m87_engine::gateway::Caller;
 use m87_zeebe::secure::HTTP1;
@@ -54,6 +55,7 @@ pub(super) struct Ground {
     kinds: Kinds,
     mark: Arc<ClusterMark>,
     cluster_uid: String,
+    accepted_at: Option<Timestamp>,
     history: Memory,
 }
 
@@ -97,7 +99,8 @@ impl Ground {
             authority.accept().await?;
             tracing::warn!("the restored store was accepted: its present runs are barred from contracts for ever");
         }
-        let history = match (authority.restored(), mark.accepted_at().await?) {
+        let accepted_at = mark.accepted_at().await?;
+        let history = match (authority.restored(), accepted_at) {
             (Some(_), _) => Memory::Refusing,
             (None, Some(at)) => Memory::Since(at),
             (None, None) => Memory::Whole,
@@ -109,13 +112,13 @@ impl Ground {
                 Some(why) => Standing::Degraded(why),
             },
         );
-        Ok(Self { engine: engine::open(shared).await?, authority, tls, kinds, mark, cluster_uid, history })
+        Ok(Self { engine: engine::open(shared).await?, authority, tls, kinds, mark, cluster_uid, accepted_at, history })
     }
 
     /// Publishes checkpoints from here on, and tells of those that cannot be.
     pub(super) fn publisher(&self, shared: &Shared) -> Publisher {
         let Shared { health, metrics, stop, tasks, .. } = shared;
-        let publisher = Publisher::start(self.authority.clone(), &self.cluster_uid);
+        let publisher = Publisher::start(self.authority.clone(), &self.cluster_uid, self.accepted_at);
         tasks.spawn(evidence::tell(
             health.clone(),
             metrics.clone(),
