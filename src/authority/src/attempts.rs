@@ -217,6 +217,8 @@ impl Authority {
             }
             Err(error) => {
                 tracing::warn!(run = %dossier.run.uid, kind = kind.name(), attempt = number, %error, "an attempt could not be started");
+                // What was made all the same may show only after its run is over.
+                self.note_leftover(&dossier.run.uid).await;
                 Ok(())
             }
         }
@@ -285,6 +287,10 @@ impl Authority {
                 }
             };
             if let Err(error) = discarded {
+                // With a namespace go the rights in it too: whoever looks there is only refused.
+                if self.world.references.is_gone(&dossier.namespace).await.unwrap_or(false) {
+                    return true;
+                }
                 let (run, attempt) = (&dossier.run.uid, attempt.number);
                 tracing::warn!(run, kind = kind.name(), attempt, %error, "an attempt could not be cleared away");
                 is_clear = false;
@@ -303,7 +309,14 @@ impl Authority {
     /// Clears away what attempts of sealed runs have left, as far as that can be done now.
     pub(crate) async fn clear_leftovers(&self) -> Result<(), AuthorityError> {
         for uid in self.store.leftovers().await.map_err(unavailable)? {
-            let loaded = self.load(&uid).await?;
+            // One that cannot be read keeps no other waiting.
+            let loaded = match self.load(&uid).await {
+                Ok(loaded) => loaded,
+                Err(error) => {
+                    tracing::warn!(run = uid, %error, "it is not known whether its attempts have left something");
+                    continue;
+                }
+            };
             if loaded.run.row.sealed().is_some() && self.discard_those(&loaded.run, |_| true).await {
                 self.store.forget_leftover(self.epoch(), &uid).await.map_err(unavailable)?;
             }

@@ -35,6 +35,11 @@ pub trait References: Send + Sync {
 
     /// Whether tools may be run in that tenant's namespace at all.
     async fn bound(&self, namespace: &Named) -> Result<bool, ReferencesUnavailable>;
+
+    /// Whether that tenant's namespace is there no more, and with it all that was in it. Where there are none, none goes.
+    async fn is_gone(&self, _namespace: &Named) -> Result<bool, ReferencesUnavailable> {
+        Ok(false)
+    }
 }
 
 /// Nobody knows what the references say.

@@ -4,6 +4,7 @@ use crate::scene::{Served, denial, job, redeem};
 use bytes::Bytes;
 use futures::StreamExt;
 use m87_authority::proto::{RecordRequest, ReportRequest, WaitRequest};
+use m87_authority::row::Ending;
 use m87_authority::{AuthorityClient, Denial, Opened};
 use m87_core::evidence::{ContractRecord, Ended, Refusal, ValidationReport};
 use m87_core::fixtures;
@@ -178,4 +179,35 @@ async fn a_call_that_is_held_does_not_hold_up_who_leads_next() {
     assert!(!held.is_finished());
     served.stop.cancel();
     tokio::time::timeout(Duration::from_secs(5), served.serving).await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_went_with_its_namespace_is_not_looked_for_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::begin(folder.path()).await;
+    let uid = open(&served).await;
+    served.contracted(1).await;
+    served.around.stuck.store(true, Ordering::SeqCst);
+    served.authority.end(&uid, Ending::Interrupted(Reason::Cancelled)).await.unwrap();
+    let left = async || {
+        served.driver.clear_leftovers().await.unwrap();
+        served.authority.store().leftovers().await.unwrap()
+    };
+    assert_eq!(left().await, [uid]);
+    served.around.gone.store(true, Ordering::SeqCst);
+    assert_eq!(left().await, [] as [String; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_start_without_an_answer_made_is_looked_for_after_the_end_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::begin(folder.path()).await;
+    let uid = open(&served).await;
+    served.around.silent.store(true, Ordering::SeqCst);
+    served.contracted(1).await;
+    served.authority.end(&uid, Ending::Interrupted(Reason::Cancelled)).await.unwrap();
+    let store = served.authority.store();
+    assert_eq!(store.leftovers().await.unwrap(), [uid], "it was made a moment after it was looked for");
+    served.driver.clear_leftovers().await.unwrap();
+    assert_eq!(store.leftovers().await.unwrap(), [] as [String; 0]);
 }

@@ -45,6 +45,12 @@ pub struct Around {
     pub suspended: AtomicBool,
     /// Whether tools may not run in the namespace.
     pub unbound: AtomicBool,
+    /// Whether it is not known what became of a start.
+    pub silent: AtomicBool,
+    /// Whether nothing can be cleared away.
+    pub stuck: AtomicBool,
+    /// Whether the namespace is gone.
+    pub gone: AtomicBool,
     /// What the executor finds changed in what it made.
     pub tampered: Mutex<Option<String>>,
     /// How the executor sees a validation end.
@@ -55,7 +61,10 @@ pub struct Around {
 impl Executor for Around {
     async fn start(&self, order: &AttemptOrder) -> Result<Handle, ExecutorError> {
         self.orders.lock().unwrap().push(order.clone());
-        Ok(Handle(String::new()))
+        match self.silent.load(Ordering::SeqCst) {
+            true => Err(ExecutorError("no answer".to_owned())),
+            false => Ok(Handle(String::new())),
+        }
     }
     async fn alive(&self, _: &Handle) -> Result<bool, ExecutorError> {
         Ok(true)
@@ -67,7 +76,10 @@ impl Executor for Around {
         Ok(self.verdict.lock().unwrap().clone())
     }
     async fn discard(&self, _: &Handle) -> Result<(), ExecutorError> {
-        Ok(())
+        match self.stuck.load(Ordering::SeqCst) {
+            true => Err(ExecutorError("it cannot be reached".to_owned())),
+            false => Ok(()),
+        }
     }
 
     async fn discard_unheard(&self, _: &AttemptName) -> Result<(), ExecutorError> {
@@ -91,6 +103,9 @@ impl References for Around {
     }
     async fn bound(&self, _: &Named) -> Result<bool, ReferencesUnavailable> {
         Ok(!self.unbound.load(Ordering::SeqCst))
+    }
+    async fn is_gone(&self, _: &Named) -> Result<bool, ReferencesUnavailable> {
+        Ok(self.gone.load(Ordering::SeqCst))
     }
 }
 

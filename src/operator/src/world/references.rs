@@ -214,6 +214,10 @@ impl References for ClusterReferences {
         let (is_same, may) = tokio::try_join!(self.is_same(namespace), rights)?;
         Ok(is_same && may)
     }
+
+    async fn is_gone(&self, namespace: &Named) -> Result<bool, ReferencesUnavailable> {
+        Ok(!self.is_same(namespace).await?)
+    }
 }
 
 #[cfg(test)]
