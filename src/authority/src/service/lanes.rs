@@ -32,7 +32,7 @@ pub(super) async fn brief(service: &Service, who: &Principal, job: &Job) -> Resu
     let (job_type, loaded) = service.run_of(who, job, &BRIEFED).await?;
     let uid = &loaded.run.dossier.run.uid;
     if loaded.run.row.sealed().is_none() && service.authority.is_abandoned(uid, job_type) {
-        service.authority.end(uid, Ending::Interrupted(Reason::JobAbandoned)).await?;
+        service.end(uid, Ending::Interrupted(Reason::JobAbandoned)).await?;
         let message = format!("{} was handed out three times without a result", job_type.name());
         return Err(AuthorityError::refused(Denial::JobAbandoned, message));
     }
@@ -199,7 +199,7 @@ async fn promote(service: &Service, loaded: &Loaded, record: PromotedRecord) -> 
         let mut evidence = row.evidence.clone();
         evidence.promoted = Some(Promoted { accepted: true, at });
         if decide(dossier, &evidence).reason.is_some() {
-            authority.end(uid, Ending::Interrupted(Reason::EngineDisagreement)).await?;
+            service.end(uid, Ending::Interrupted(Reason::EngineDisagreement)).await?;
             let message = "the process came to Memory, and the recorded evidence does not";
             return Err(AuthorityError::refused(Denial::OutOfOrder, message));
         }
@@ -210,7 +210,7 @@ async fn promote(service: &Service, loaded: &Loaded, record: PromotedRecord) -> 
         let event = Event::Promoted(Promoted { accepted: holds, at });
         authority.apply_to(loaded, &event).await.map_err(|failed: Failed| AuthorityError::from(failed))?;
         if !holds {
-            authority.end(uid, Ending::Interrupted(Reason::PromotionRefused)).await?;
+            service.end(uid, Ending::Interrupted(Reason::PromotionRefused)).await?;
         }
     }
     let after = authority.load(uid).await?;

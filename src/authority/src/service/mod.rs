@@ -17,6 +17,7 @@ use crate::proto::{
     BriefReply, ContractReply, ExecuteReply, Job, PutArtifactReply, RecordReply, RecordRequest, RedeemReply,
     RedeemRequest, ReportRequest, ReportValidationRequest, ValidationOrderReply, VerifyReply, WaitRequest,
 };
+use crate::row::{Ending, Sealed};
 use crate::store::{Loaded, TokenOwner};
 use m87_core::json::{JsonError, to_canonical};
 use m87_core::lane::JobType;
@@ -37,6 +38,12 @@ impl Service {
     /// The calls of this authority.
     pub const fn new(authority: Arc<Authority>) -> Self {
         Self { authority }
+    }
+
+    /// Ends a run, also if whoever asked hangs up meanwhile: then nobody would tell of the receipt.
+    pub(crate) async fn end(&self, uid: &str, ending: Ending) -> Result<Sealed, AuthorityError> {
+        let (authority, uid) = (self.authority.clone(), uid.to_owned());
+        tokio::spawn(async move { authority.end(&uid, ending).await }).await.map_err(unavailable)?
     }
 
     /// The process that has that token, if it is an attempt's.

@@ -17,7 +17,7 @@ mod scene;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use m87_authority::proto::{Job, RecordRequest, ReportRequest, ReportValidationRequest, WaitRequest};
-use m87_authority::row::Ending;
+use m87_authority::row::{Ending, State};
 use m87_authority::{AuthorityClient, AuthorityError, Denial, Opened};
 use m87_core::fixtures;
 use m87_core::json::to_canonical;
@@ -110,4 +110,34 @@ async fn a_job_that_is_handed_out_three_times_without_a_result_ends_the_run() {
     // Whoever comes second gets what is stored.
     let again = served.authority.end(&uid, Ending::Interrupted(Reason::Interrupted)).await.unwrap();
     assert_eq!(again, sealed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_hangs_up_while_a_run_ends_leaves_none_half_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::begin_with(folder.path(), Duration::ZERO).await;
+    let lane = served.lane(Lane::Proposer);
+    let mut uids = Vec::new();
+    for at in 1..=30 {
+        let Opened::Run(uid) = served.open(&format!("run-{at}")).await else { panic!() };
+        served.operators(JobType::ClaimRun, at, "Propose").await;
+        let asking = async { while lane.brief(job(JobType::Propose, at)).await.is_ok() {} };
+        let _ = tokio::time::timeout(Duration::from_micros(500 * at as u64), asking).await;
+        uids.push(uid);
+    }
+    let begun = std::time::Instant::now();
+    loop {
+        let mut half_ended = Vec::new();
+        for uid in &uids {
+            if matches!(served.authority.load(uid).await.unwrap().run.row.state, State::Closing(_)) {
+                half_ended.push(uid);
+            }
+        }
+        if half_ended.is_empty() {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(10), "{half_ended:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    end(served).await;
 }
