@@ -129,6 +129,12 @@ impl Runs {
         if !wants_a_place(decision) {
             self.call(self.open.give_up(key));
         }
+        if let Record::Own(run, _) = &observed.record
+            && run.row.sealed().is_some()
+        {
+            // What was told of it late, or not at all, keeps no place.
+            self.make_room(&key.namespace, &view.meta.uid);
+        }
         match self.apply(&view, &observed, decision).await? {
             Shown::Nothing(next) => Ok(next),
             Shown::Status(said, next) => self.show(&view, said).await.map(|()| next),

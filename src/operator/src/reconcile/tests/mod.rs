@@ -335,6 +335,20 @@ async fn a_tenant_at_its_cap_waits_and_goes_on_as_its_runs_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_run_that_is_over_keeps_no_place_also_if_an_earlier_step_of_it_is_told_late() {
+    let rig = Rig::start();
+    let first = rig.run("first");
+    rig.pass(2).await;
+    let before = rig.book.row(&first).unwrap();
+    rig.book.seal(&first, fixtures::evidence());
+    rig.book.tell(&before);
+    rig.pass(5).await;
+    let uids: Vec<_> = (0..3).map(|at| rig.run(&format!("r{at}"))).collect();
+    rig.pass(5).await;
+    assert!(uids.iter().all(|uid| rig.book.row(uid).is_some()), "there are three places");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_policy_that_keeps_objects_for_another_time_says_so_of_runs_that_are_over() {
     let rig = Rig::start();
     let policy = apply_policy(&rig.api, json!({}));

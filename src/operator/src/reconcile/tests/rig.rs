@@ -88,6 +88,11 @@ impl MemoryBook {
         });
     }
 
+    /// Tells of a run as it was.
+    pub(super) fn tell(&self, run: &Run) {
+        self.sink.changed(run);
+    }
+
     pub(super) fn row(&self, uid: &str) -> Option<Run> {
         self.rows.lock().unwrap().get(uid).cloned()
     }
