@@ -100,7 +100,7 @@ impl Authority {
             Tend::Begin(number) => {
                 let Some(id) = contract_id(&loaded.run.dossier, number) else {
                     let event = self.take_back(loaded, Refusal::GatesRefuse, now);
-                    return self.apply_unless_changed(loaded, &event).await;
+                    return self.apply_unless_changed(loaded, &event).await.map(drop);
                 };
                 self.begin(loaded, AttemptKind::Tool, number, id).await?;
                 self.discard_void(loaded).await;
@@ -121,8 +121,10 @@ impl Authority {
         };
         match (alive, is_late) {
             (Alive::No, _) | (_, true) => {
-                self.apply_unless_changed(loaded, &Event::Lost(self.now())).await?;
-                self.discard(&loaded.run).await;
+                // Who has changed it meanwhile may have heard of the process after all: the next look judges anew.
+                if self.apply_unless_changed(loaded, &Event::Lost(self.now())).await? {
+                    self.discard(&loaded.run).await;
+                }
                 Ok(())
             }
             (Alive::Yes | Alive::Unknown, false) => Ok(()),
@@ -224,10 +226,11 @@ impl Authority {
         }
     }
 
-    /// Makes a change to exactly this row; if somebody was quicker, the next look judges anew.
-    async fn apply_unless_changed(&self, loaded: &Loaded, event: &Event) -> Result<(), AuthorityError> {
+    /// Makes a change to exactly this row, and answers whether it did; if somebody was quicker, the next look judges anew.
+    async fn apply_unless_changed(&self, loaded: &Loaded, event: &Event) -> Result<bool, AuthorityError> {
         match self.apply_to(loaded, event).await {
-            Ok(_) | Err(Failed::Conflict) => Ok(()),
+            Ok(_) => Ok(true),
+            Err(Failed::Conflict) => Ok(false),
             Err(Failed::Other(error)) => Err(error),
         }
     }

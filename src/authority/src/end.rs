@@ -35,7 +35,11 @@ impl Authority {
         for _ in 0..CONFLICTS {
             let loaded = self.load(uid).await?;
             let closing = match &loaded.run.row.state {
-                State::Sealed(_, sealed) => return Ok(sealed.clone()),
+                State::Sealed(_, sealed) => {
+                    // Whoever sealed it may not have lived, or not have been answered, to say so.
+                    self.outbox.grown(&loaded.run.dossier.namespace.uid);
+                    return Ok(sealed.clone());
+                }
                 State::Closing(closing) => closing.clone(),
                 State::Open(_) | State::Claimed(_) | State::Contracted(..) | State::Dispatched(..) => {
                     return Err(AuthorityError::refused(Denial::OutOfOrder, "it is not settled how the run ends"));

@@ -249,14 +249,11 @@ impl Executor for PodExecutor {
     }
 }
 
-/// Whether a pod was made for that run. What somebody else has put there under its name is left to them.
+/// Whether a pod of a reserved name says that it was made for that run: admission lets nobody else say so.
 fn is_of(pod: &PartialObjectMeta<DynamicObject>, run_uid: &str) -> bool {
     let labels = pod.metadata.labels.as_ref();
     let label = |key: &str| labels.and_then(|labels| labels.get(key)).map(String::as_str);
-    let mut owners = pod.metadata.owner_references.iter().flatten();
-    label("app.kubernetes.io/managed-by") == Some("m87")
-        && label("m87.dev/run-uid") == Some(run_uid)
-        && owners.any(|owner| owner.uid == run_uid)
+    label("app.kubernetes.io/managed-by") == Some("m87") && label("m87.dev/run-uid") == Some(run_uid)
 }
 
 /// A pod that was there already, if it is this very one, whose creation was not heard of.
