@@ -134,7 +134,7 @@ impl CheckpointFiles {
 }
 
 /// No checkpoint is longer, in bytes; they have less than 1 KiB.
-const MAX_CHECKPOINT: u64 = 8 * 1024;
+pub const MAX_CHECKPOINT: usize = 8 * 1024;
 
 /// The checkpoints in a folder, by the names of their files.
 fn read_folder(folder: &Path) -> std::io::Result<BTreeMap<String, Envelope>> {
@@ -147,7 +147,7 @@ fn read_folder(folder: &Path) -> std::io::Result<BTreeMap<String, Envelope>> {
         let file = entry?.path();
         let Some(uid) = file.file_name().and_then(|name| name.to_str()?.strip_suffix(".json")) else { continue };
         let mut content = Vec::new();
-        std::fs::File::open(&file)?.take(MAX_CHECKPOINT).read_to_end(&mut content)?;
+        std::fs::File::open(&file)?.take(MAX_CHECKPOINT as u64).read_to_end(&mut content)?;
         if let Ok(envelope) = from_canonical(&content) {
             found.insert(uid.to_owned(), envelope);
         }

@@ -89,20 +89,21 @@ impl Group {
     async fn commit(self) {
         let mut writer = self.writer.lock().await;
         writer.undo_unfinished().await;
-        if writer.open.is_some() {
-            let outcome = match writer.connection.execute("COMMIT").await {
-                Ok(_) => {
-                    writer.became.drain(..).for_each(|run| self.latest.became(run));
-                    Outcome::Durable
-                }
-                Err(error) => {
-                    // Whether SQLite has undone the transaction itself or not, it is over now.
-                    let _ = writer.connection.execute("ROLLBACK").await;
-                    Outcome::from(StoreError::from(error))
-                }
-            };
-            writer.close(outcome);
-        }
+        // In hand: whatever happens here, those who wait for it are told, or see that nobody will tell them.
+        let Some(open) = writer.open.take() else { return };
+        let became = std::mem::take(&mut writer.became);
+        let outcome = match writer.connection.execute("COMMIT").await {
+            Ok(_) => {
+                became.into_iter().for_each(|run| self.latest.became(run));
+                Outcome::Durable
+            }
+            Err(error) => {
+                // Whether SQLite has undone the transaction itself or not, it is over now.
+                let _ = writer.connection.execute("ROLLBACK").await;
+                Outcome::from(StoreError::from(error))
+            }
+        };
+        open.send_replace(Some(outcome));
     }
 }
 
@@ -113,17 +114,12 @@ impl Writer {
             if self.connection.execute("ROLLBACK TO change; RELEASE change").await.is_err() {
                 // A full or failing disk has made SQLite undo the whole transaction.
                 let _ = self.connection.execute("ROLLBACK").await;
-                self.close(Outcome::Undone);
+                self.became.clear();
+                if let Some(open) = self.open.take() {
+                    open.send_replace(Some(Outcome::Undone));
+                }
             }
             self.unfinished = false;
-        }
-    }
-
-    /// Tells everybody who waits for the transaction what became of it.
-    fn close(&mut self, outcome: Outcome) {
-        self.became.clear();
-        if let Some(open) = self.open.take() {
-            open.send_replace(Some(outcome));
         }
     }
 }

@@ -5,14 +5,14 @@
 //! nothing is replaced before it was read again. A checkpoint that does not fit is refused, and holds up no other.
 
 use super::call::{CallError, call, found};
-use super::labels;
 use super::names::checkpoints;
+use super::{Known, ROOM, labels};
 use async_trait::async_trait;
 use futures::future::{join_all, try_join_all};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
-use m87_authority::world::Checkpoints;
+use m87_authority::world::{Checkpoints, MAX_CHECKPOINT};
 use m87_core::json::{from_canonical, to_canonical};
 use m87_core::sign::Envelope;
 use serde_json::json;
@@ -20,12 +20,6 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io;
 use tokio::sync::Mutex;
-
-/// No checkpoint is longer; they have less than 1 KiB.
-const LONGEST: usize = 8 * 1024;
-
-/// No ConfigMap has room for more, in bytes.
-const ROOM: usize = 1 << 20;
 
 /// Checkpoints on a cluster.
 pub struct ClusterCheckpoints {
@@ -37,15 +31,22 @@ pub struct ClusterCheckpoints {
 struct Shard {
     name: String,
     /// As this process knows it. Held by whoever reads or writes.
-    known: Mutex<Known>,
+    known: Mutex<Known<Held>>,
 }
 
+/// What is known of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Known {
-    NotRead,
-    Absent,
-    /// Its version, and how long each text in it is.
-    Object(String, BTreeMap<String, usize>),
+struct Held {
+    version: String,
+    /// How long each text in it is, by the namespace's uid.
+    lengths: BTreeMap<String, usize>,
+}
+
+impl Held {
+    /// Without a version nothing can be written over it.
+    fn known(version: Option<String>, lengths: BTreeMap<String, usize>) -> Known<Self> {
+        version.map_or(Known::NotRead, |version| Known::Object(Self { version, lengths }))
+    }
 }
 
 /// A namespace's uid, and the text of its checkpoint.
@@ -62,7 +63,7 @@ impl ClusterCheckpoints {
         Self { api: Api::namespaced(client, namespace), shards }
     }
 
-    async fn read(&self, name: &str, known: &mut Known) -> Result<BTreeMap<String, String>, CallError> {
+    async fn read(&self, name: &str, known: &mut Known<Held>) -> Result<BTreeMap<String, String>, CallError> {
         *known = Known::NotRead;
         let Some(object) = found("reading checkpoints", self.api.get(name)).await? else {
             *known = Known::Absent;
@@ -70,18 +71,18 @@ impl ClusterCheckpoints {
         };
         let data = object.data.unwrap_or_default();
         let lengths = data.iter().map(|(uid, text)| (uid.clone(), text.len())).collect();
-        *known = object.metadata.resource_version.map_or(Known::NotRead, |version| Known::Object(version, lengths));
+        *known = Held::known(object.metadata.resource_version, lengths);
         Ok(data)
     }
 
-    async fn write(&self, name: &str, known: &mut Known, entries: &[Entry]) -> Result<(), CallError> {
+    async fn write(&self, name: &str, known: &mut Known<Held>, entries: &[Entry]) -> Result<(), CallError> {
         let data: BTreeMap<_, _> = entries.iter().cloned().collect();
         let (mut lengths, written) = match &*known {
             // Whoever has changed it may have published a longer log's checkpoint.
             Known::NotRead => {
                 return Err(CallError::Conflict(format!("{name} is to be read again before it is written")));
             }
-            Known::Object(version, lengths) => {
+            Known::Object(Held { version, lengths }) => {
                 let patch = Patch::Merge(json!({ "metadata": { "resourceVersion": version }, "data": data }));
                 let parameters = PatchParams::default();
                 let patched = call("publishing checkpoints", self.api.patch_metadata(name, &parameters, &patch)).await;
@@ -99,7 +100,7 @@ impl ClusterCheckpoints {
         match written {
             Ok(ObjectMeta { resource_version, .. }) => {
                 lengths.extend(entries.iter().map(|(uid, text)| (uid.clone(), text.len())));
-                *known = resource_version.map_or(Known::NotRead, |version| Known::Object(version, lengths));
+                *known = Held::known(resource_version, lengths);
                 Ok(())
             }
             // Nothing was written; the version is still the one.
@@ -132,9 +133,9 @@ impl ClusterCheckpoints {
 }
 
 /// Which of these the object has room for; the others fail, each by itself.
-fn fitting(name: &str, known: &Known, entries: Vec<Entry>) -> (Vec<Entry>, Vec<(String, CallError)>) {
+fn fitting(name: &str, known: &Known<Held>, entries: Vec<Entry>) -> (Vec<Entry>, Vec<(String, CallError)>) {
     let mut lengths = match known {
-        Known::Object(_, lengths) => lengths.clone(),
+        Known::Object(held) => held.lengths.clone(),
         Known::NotRead | Known::Absent => BTreeMap::new(),
     };
     let mut taken: usize = lengths.values().sum();
@@ -189,8 +190,11 @@ impl Checkpoints for ClusterCheckpoints {
 
 fn text(checkpoint: &Envelope) -> io::Result<String> {
     let text = to_canonical(checkpoint).map_err(io::Error::other)?;
-    if text.len() > LONGEST {
-        return Err(io::Error::other(format!("a checkpoint of {} bytes, at most {LONGEST} are taken", text.len())));
+    if text.len() > MAX_CHECKPOINT {
+        return Err(io::Error::other(format!(
+            "a checkpoint of {} bytes, at most {MAX_CHECKPOINT} are taken",
+            text.len()
+        )));
     }
     Ok(text)
 }
@@ -199,7 +203,7 @@ fn text(checkpoint: &Envelope) -> io::Result<String> {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
     use super::*;
-    use crate::world::config_maps::ConfigMaps;
+    use crate::world::fake_config_maps::ConfigMaps;
     use m87_core::sign::SigningKey;
 
     fn checkpoint(text: &str) -> Envelope {
@@ -234,7 +238,7 @@ mod tests {
         held.extend(next);
         assert_eq!(checkpoints.published().await.unwrap(), held);
         // One that is too long for any object is not even sent.
-        let long = BTreeMap::from([("long".to_owned(), checkpoint(&"x".repeat(LONGEST)))]);
+        let long = BTreeMap::from([("long".to_owned(), checkpoint(&"x".repeat(MAX_CHECKPOINT)))]);
         let writes = api.writes();
         assert!(checkpoints.publish(&long).await["long"].to_string().contains("at most 8192"));
         assert_eq!(api.writes(), writes);

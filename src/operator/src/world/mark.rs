@@ -9,8 +9,8 @@
 //! executed any more; it is told long before.
 
 use super::call::{CallError, call, found};
-use super::labels;
 use super::names::{MARK, checkpoints};
+use super::{Known, ROOM, labels};
 use async_trait::async_trait;
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -32,9 +32,6 @@ const STORE: &str = "store";
 const CONTENT: &str = "mark";
 const WRITER: &str = "writer";
 
-/// No ConfigMap has room for more, in bytes.
-const ROOM: usize = 1 << 20;
-
 /// From here on it is told, in bytes.
 const NEARLY: usize = ROOM / 4 * 3;
 
@@ -48,7 +45,7 @@ pub struct ClusterMark {
     /// This process's name.
     writer: String,
     /// The object as this process knows it.
-    known: Mutex<Known>,
+    known: Mutex<Known<Box<ConfigMap>>>,
     /// How long the mark is, in bytes.
     length: watch::Sender<usize>,
 }
@@ -63,14 +60,7 @@ pub fn nearly_full(length: usize) -> Option<String> {
     })
 }
 
-#[derive(Debug, Clone)]
-enum Known {
-    NotRead,
-    Absent,
-    Object(Box<ConfigMap>),
-}
-
-impl Known {
+impl Known<Box<ConfigMap>> {
     fn of(object: Option<ConfigMap>) -> Self {
         object.map_or(Self::Absent, |object| Self::Object(Box::new(object)))
     }
@@ -137,7 +127,7 @@ impl ClusterMark {
     }
 
     /// The object with this content, based on what is known of it, so that nobody's notes on it are lost.
-    fn object(&self, known: &Known, store_id: &str, mark: &Mark) -> Result<ConfigMap, MarkError> {
+    fn object(&self, known: &Known<Box<ConfigMap>>, store_id: &str, mark: &Mark) -> Result<ConfigMap, MarkError> {
         let content = serde_json::to_string(mark).map_err(|error| self.error(error))?;
         self.length.send_replace(content.len());
         let length = content.len() + store_id.len() + self.writer.len();
@@ -164,7 +154,7 @@ impl ClusterMark {
         Ok(object)
     }
 
-    async fn put(&self, known: &Known, object: &ConfigMap) -> Result<ConfigMap, CallError> {
+    async fn put(&self, known: &Known<Box<ConfigMap>>, object: &ConfigMap) -> Result<ConfigMap, CallError> {
         let parameters = PostParams::default();
         match known {
             Known::Object(_) => call("writing it", self.api.replace(MARK, &parameters, object)).await,
@@ -173,7 +163,7 @@ impl ClusterMark {
     }
 
     /// Whether the object, as it is now, is still this process's to write.
-    fn judge(&self, known: &Known, now: Option<&ConfigMap>) -> Result<(), MarkError> {
+    fn judge(&self, known: &Known<Box<ConfigMap>>, now: Option<&ConfigMap>) -> Result<(), MarkError> {
         let Some(now) = now else {
             // Whoever deleted it has written nothing in its place.
             return Ok(());
@@ -313,7 +303,7 @@ impl HighWaterMark for ClusterMark {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
     use super::*;
-    use crate::world::config_maps::ConfigMaps;
+    use crate::world::fake_config_maps::ConfigMaps;
     use m87_authority::mark::LogMark;
 
     fn of_namespaces(count: u32) -> Mark {

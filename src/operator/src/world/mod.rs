@@ -5,7 +5,7 @@ pub mod callers;
 pub mod checkpoints;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::indexing_slicing)]
-mod config_maps;
+mod fake_config_maps;
 pub mod keys;
 pub mod mark;
 pub mod references;
@@ -33,6 +33,20 @@ pub mod names {
     pub const BASELINE: &str = "baseline";
     /// The audience of every token that is meant for m87.
     pub const AUDIENCE: &str = "m87.dev";
+}
+
+/// No ConfigMap has room for more, in bytes.
+const ROOM: usize = 1 << 20;
+
+/// What is known of an object that is only written as it was read or written here last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Known<T> {
+    /// Nothing: it is to be read before it is written.
+    NotRead,
+    /// There is none.
+    Absent,
+    /// This.
+    Object(T),
 }
 
 /// What every object that m87 makes carries.

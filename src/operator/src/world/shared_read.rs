@@ -1,7 +1,7 @@
 //! Reads that many ask for at the same time are made once.
 //!
-//! Whoever asks gets an answer whose reading began after the question was put, so it is as fresh as one of its own and nothing is
-//! ever answered from a cache. A thousand runs of one policy then cost the API server a few reads instead of thousands.
+//! Whoever asks gets an answer whose reading began after the question was put, so it is as fresh as one of its own; an older one
+//! only whoever says how old it may be. A thousand runs of one policy then cost the API server a few reads instead of thousands.
 
 use super::call::CallError;
 use std::collections::HashMap;
@@ -38,6 +38,8 @@ impl<T: Clone> SharedRead<T> {
         {
             return answer.clone();
         }
+        // Who asks in the same moment, for another part of the same run perhaps, is let in before it begins.
+        tokio::task::yield_now().await;
         let begun = Instant::now();
         let answer = read.await;
         *last = Some((begun, answer.clone()));
@@ -116,6 +118,14 @@ mod tests {
             assert_eq!(one.await.unwrap(), Ok(2), "an answer from before it was asked");
         }
         assert_eq!(server.reads.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test]
+    async fn who_asks_in_the_same_moment_shares_one_read() {
+        let (reads, shared) = (AtomicU64::new(0), SharedReads::default());
+        let read = || async { Ok(reads.fetch_add(1, Ordering::SeqCst)) };
+        let asked = tokio::join!(shared.read("a", read()), shared.read("a", read()), shared.read("a", read()));
+        assert_eq!(asked, (Ok(0), Ok(0), Ok(0)));
     }
 
     #[tokio::test(start_paused = true)]
