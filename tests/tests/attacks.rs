@@ -2,6 +2,7 @@
 //! seal one early, or cause a second effect.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+use m87_core::time::Timestamp;
 use m87_tests::Scene;
 use m87_tests::external::External;
 use m87_zeebe::proto::gateway_client::GatewayClient;
@@ -157,7 +158,8 @@ fn no_effect_without_contract_when_a_stranger_claims_first() {
     external.begin();
     external.finish(LIMIT);
     scene.assert_invariants(3);
-    assert_not_complete(&scene, &claimed);
+    // Without a claim no lane is told which run it is: nothing happens until the deadline.
+    assert_ended_at_the_deadline(&scene, &claimed, ("HALT", "none"));
 }
 
 #[test]
@@ -190,24 +192,40 @@ fn terminal_iff_receipt_when_a_stranger_completes_record_terminal() {
     external.begin();
     external.finish(LIMIT);
     scene.assert_invariants(3);
-    assert_not_complete(&scene, &completed);
+    // All was done; but only the operator seals, and it was never asked.
+    assert_ended_at_the_deadline(&scene, &completed, ("FAILED", "dispatched"));
 }
+
+/// Long enough for a run that nobody hinders, and for a deadline that a test can wait for.
+const DEADLINE_SECONDS: i64 = 15;
 
 /// A run that nobody finishes ends at its deadline.
 fn shorten_deadlines(scene: &Scene) {
     let runs = std::fs::read_to_string(scene.files().join("runs.yaml")).unwrap();
-    scene.write("runs.yaml", &runs.replace("spec:\n", "spec:\n  deadlineSeconds: 15\n"));
+    scene.write("runs.yaml", &runs.replace("spec:\n", &format!("spec:\n  deadlineSeconds: {DEADLINE_SECONDS}\n")));
 }
 
-/// No run with a job that a stranger completed is COMPLETE, and there is such a run.
-fn assert_not_complete(scene: &Scene, hijacked: &Hijacked) {
+/// Every run with a job that a stranger completed ended so, for no other reason than its deadline and not before it; and there
+/// is such a run.
+fn assert_ended_at_the_deadline(scene: &Scene, hijacked: &Hijacked, (terminal, effect): (&str, &str)) {
     let (hijacked, outcomes) = (hijacked.lock().unwrap(), scene.outcomes());
     assert!(!hijacked.is_empty(), "the stranger was first at least once\n{}", scene.logs());
     for uid in hijacked.iter() {
         let outcome = outcomes.iter().find(|outcome| outcome.uid == *uid);
         let outcome = outcome.unwrap_or_else(|| panic!("{uid} has no receipt: {outcomes:?}"));
-        assert_ne!(outcome.terminal, "COMPLETE", "{outcome:?}");
+        assert_eq!((outcome.terminal.as_str(), outcome.effect.as_str()), (terminal, effect), "{outcome:?}");
+        assert_eq!(outcome.reason.as_deref(), Some("DeadlineExceeded"), "{outcome:?}");
+        let took = seconds_until_sealed(scene, &outcome.run);
+        assert!((DEADLINE_SECONDS..DEADLINE_SECONDS + 30).contains(&took), "sealed after {took} s: {outcome:?}");
     }
+}
+
+/// Whole seconds from the snapshot of a run to its receipt, by what both say.
+fn seconds_until_sealed(scene: &Scene, run: &str) -> i64 {
+    let bundle = std::fs::read(scene.out().join(format!("receipts/default/{run}.json"))).unwrap();
+    let bundle: Value = serde_json::from_slice(&bundle).unwrap();
+    let instant = |value: &Value| Timestamp::parse(value.as_str().unwrap()).unwrap().millis();
+    (instant(&scene.receipt(run)["timestamp"]) - instant(&bundle["dossier"]["openedAt"])) / 1000
 }
 
 /// The uids of runs that had a job completed by a stranger.

@@ -92,7 +92,7 @@ fn effect_at_most_once_when_the_store_is_lost() {
 struct SmallDisk<'a>(&'a Scene);
 
 impl<'a> SmallDisk<'a> {
-    fn mount(scene: &'a Scene) -> Option<Self> {
+    fn mount(test: &str, scene: &'a Scene) -> Option<Self> {
         std::fs::create_dir_all(scene.out()).unwrap();
         let mounted = Command::new("mount")
             .args(["-t", "tmpfs", "-o", "size=256m,mode=700", "tmpfs", scene.out().to_str().unwrap()])
@@ -100,7 +100,7 @@ impl<'a> SmallDisk<'a> {
             .is_ok_and(|status| status.success());
         if !mounted {
             // Not by a macro, whose output a passing test keeps to itself.
-            writeln!(std::io::stderr(), "\n-- skipped: a small file system cannot be mounted here").unwrap();
+            writeln!(std::io::stderr(), "\n-- skipped: {test}: a small file system cannot be mounted here").unwrap();
         }
         mounted.then_some(Self(scene))
     }
@@ -133,7 +133,7 @@ fn free(path: &Path) -> u64 {
 fn a_full_disk_stops_dispatch_and_loses_nothing() {
     let scene = Scene::new();
     scene.appending("0").runs(2);
-    let Some(disk) = SmallDisk::mount(&scene) else { return };
+    let Some(disk) = SmallDisk::mount("a_full_disk_stops_dispatch_and_loses_nothing", &scene) else { return };
     scene.write("runs.yaml", &m87_tests::scene::run("run-0"));
     assert_eq!(scene.finish(&[], LIMIT), 0, "with room it works: {}", scene.logs());
     scene.runs(2);
@@ -153,23 +153,40 @@ fn a_full_disk_stops_dispatch_and_loses_nothing() {
 #[test]
 fn what_runs_is_sealed_when_the_disk_fills_up_under_it() {
     let scene = Scene::new();
-    scene.appending("2").runs(1);
-    let Some(disk) = SmallDisk::mount(&scene) else { return };
+    let full = scene.path("full");
+    scene.appending(&format!("0; while [ ! -e {} ]; do sleep 0.1; done", full.display())).runs(1);
+    let Some(disk) = SmallDisk::mount("what_runs_is_sealed_when_the_disk_fills_up_under_it", &scene) else { return };
     let mut child = scene.start(&[]);
     let begun = Instant::now();
     while scene.effects().is_empty() {
         assert!(begun.elapsed() < LIMIT, "no effect\n{}", scene.logs());
         std::thread::sleep(Duration::from_millis(10));
     }
+    let reserve = scene.out().join("store/reserve");
+    assert!(reserve.exists(), "no room was kept to seal in");
     disk.fill(0);
+    std::fs::write(&full, "").unwrap();
     let begun = Instant::now();
     while child.try_wait().unwrap().is_none() {
-        // Whatever cannot be written must wait, not be lost; after a while there is room again.
-        if begun.elapsed() > Duration::from_secs(10) && scene.out().join("filling").exists() {
-            disk.clear();
-        }
         assert!(begun.elapsed() < LIMIT, "it hangs\n{}", scene.logs());
         std::thread::sleep(Duration::from_millis(50));
     }
+    // It ended, with its receipt, on a disk on which nobody made room but m87 itself.
+    assert!(scene.out().join("filling").exists());
+    assert!(!reserve.exists(), "sealed without the reserve: the disk was not full\n{}", scene.logs());
     scene.assert_invariants(1);
+    // The tool found no room for its artifact; its line among the effects was there before, elsewhere.
+    let outcome = &scene.outcomes()[0];
+    assert_eq!(
+        (outcome.terminal.as_str(), outcome.reason.as_deref(), outcome.effect.as_str()),
+        ("FAILED", Some("ToolFailed"), "dispatched"),
+        "{}",
+        scene.logs()
+    );
+    // With room again the next run works, and room is kept again.
+    disk.clear();
+    scene.write("runs.yaml", &m87_tests::scene::run("run-2"));
+    assert_eq!(scene.finish(&[], LIMIT), 0, "{}", scene.logs());
+    assert!(reserve.exists(), "no room is kept any more");
+    scene.assert_invariants(2);
 }

@@ -15,6 +15,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 /// What could not be published is tried again after so long, and each time after twice as long, up to the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// After a publication the next waits so long: in a flood of runs, many share a write.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// Whose log may be ahead of its checkpoint.
 #[derive(Default)]
@@ -125,13 +127,18 @@ impl Rounds {
     async fn run(mut self, stop: CancellationToken) {
         self.again().await;
         let (mut wait, mut at) = (FIRST_WAIT, Instant::now() + FIRST_WAIT);
+        let mut rested = Instant::now();
         let authority = self.authority.clone();
         while !stop.is_cancelled() {
             let was_late = !self.late.is_empty();
             tokio::select! {
                 () = stop.cancelled() => break,
                 // What fails does not hold up what has just grown.
-                () = authority.outbox.bell.notified() => self.news().await,
+                () = authority.outbox.bell.notified() => {
+                    tokio::select! { () = stop.cancelled() => {}, () = tokio::time::sleep_until(rested) => {} }
+                    self.news().await;
+                    rested = Instant::now() + PAUSE;
+                }
                 () = tokio::time::sleep_until(at), if was_late => {
                     self.again().await;
                     wait = (wait * 2).min(LONGEST_WAIT);

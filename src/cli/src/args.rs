@@ -121,6 +121,9 @@ pub(crate) struct RunArguments {
     /// Use the Zeebe gateway at this host:port instead of the embedded engine.
     #[arg(long, value_name = "ADDR")]
     pub(crate) engine: Option<String>,
+    /// The certificate authority of that gateway, PEM, read anew at each connection. Without it, the gateway is spoken to in plain text.
+    #[arg(long, value_name = "FILE", requires = "engine")]
+    pub(crate) engine_ca_file: Option<PathBuf>,
     /// Serve the authority here, for lanes in processes of their own.
     #[arg(long, value_name = "ADDR")]
     pub(crate) authority_listen: Option<SocketAddr>,

@@ -24,7 +24,7 @@ fn check_log(
     export: &LogExport,
     key: Option<&VerifyingKey>,
     present: &BTreeSet<String>,
-) -> Result<(String, Known), String> {
+) -> Result<(String, WholeLog), String> {
     let own = VerifyingKey::from_hex(&export.public_key).map_err(|error| error.to_string())?;
     if own.to_hex() != export.public_key {
         return Err("the key is not written in lower-case hex".to_owned());
@@ -61,7 +61,7 @@ fn check_log(
             let entries = counted(export.entries.len(), "entry");
             let are = if open.len() == 1 { "is" } else { "are" };
             let line = format!("{entries}, no receipt is missing, {} {are} open", counted(open.len(), "run"));
-            Ok((line, Known { key: own, checkpoint, log, sealed }))
+            Ok((line, WholeLog { key: own, checkpoint, log, sealed }))
         }
         [one] => Err(format!("1 receipt is missing: {one}")),
         missing => Err(format!("{} receipts are missing: {}", missing.len(), missing.join(", "))),
@@ -69,7 +69,7 @@ fn check_log(
 }
 
 /// A log that holds, with whose it is.
-struct Known {
+struct WholeLog {
     key: VerifyingKey,
     checkpoint: Checkpoint,
     log: Log,
@@ -77,7 +77,7 @@ struct Known {
     sealed: BTreeSet<String>,
 }
 
-impl Known {
+impl WholeLog {
     /// Whether a receipt of this log's namespace is missing in it: it was sealed in another history, which a store that was
     /// restored has left.
     fn lacks(&self, receipt: &Receipt, hash: &str) -> bool {
@@ -123,6 +123,12 @@ pub(crate) fn bundle_file(receipts: &Path, dossier: &Dossier, receipt_hash: &str
     let own = folder.join(format!("{name}.{receipt_hash}.json"));
     let is_there = held(&own).is_some_and(|hash| hash == receipt_hash);
     (own, is_there)
+}
+
+/// The hashes of the receipts in a folder, unverified; none if there is no folder.
+pub(crate) fn hashes(folder: &Path) -> BTreeSet<String> {
+    let hash = |file: &Path| read(file).and_then(|bundle| Ok(unverified(&bundle)?.hash()?)).ok();
+    files(folder).unwrap_or_default().iter().filter_map(|(file, _)| hash(file)).collect()
 }
 
 /// The receipt in a bundle, unverified.
@@ -292,7 +298,7 @@ pub(crate) fn verify(paths: &[PathBuf], key: Option<&VerifyingKey>) -> anyhow::R
 }
 
 /// A checkpoint that was kept, against the logs that hold.
-fn checkpoint(bytes: &[u8], known: &[Known]) -> Result<String, String> {
+fn checkpoint(bytes: &[u8], known: &[WholeLog]) -> Result<String, String> {
     let held: Envelope = from_canonical(bytes).map_err(|error| error.to_string())?;
     known.iter().find_map(|log| log.begins_with(&held)).unwrap_or_else(|| {
         Err("no log that holds and is named with it is of its namespace, and signed by its key; name log/NAMESPACE.json".into())

@@ -3,10 +3,14 @@
 
 mod common;
 
-use common::{Place, ledger_tool, policy, run_of, tool};
+use base64::Engine;
+use common::{Place, Tool, ledger_tool, policy, run_of, tool, tools};
+use m87_core::time::Timestamp;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 #[test]
 fn the_examples_reach_all_five_terminals_as_they_say_they_do() {
@@ -68,6 +72,54 @@ fn an_unexpected_terminal_is_exit_1_and_the_next_run_works() {
 }
 
 #[test]
+fn the_exit_code_is_1_exactly_when_another_terminal_is_reached_than_the_annotation_names() {
+    let place = Place::new();
+    let good = tool("echo done > \"$M87_OUTPUT/a\"; echo '{\"steps\":1}' > \"$M87_USAGE\"");
+    let refused = run_of("a").replace("risk: low", "risk: none");
+    for (run, expected, reached, code) in [
+        (run_of("a"), "COMPLETE", "COMPLETE", 0),
+        (run_of("a"), "HALT", "COMPLETE", 1),
+        (refused.clone(), "HALT", "HALT", 0),
+        (refused.clone(), "COMPLETE", "HALT", 1),
+        (refused, "REJECT_MANIFEST", "HALT", 1),
+    ] {
+        let annotated = format!("metadata: {{name: a, annotations: {{m87.dev/expect-terminal: {expected}}}}}");
+        let files = place.write("all.yaml", good.clone() + &run.replace("metadata: {name: a}", &annotated));
+        let (table, json) = (format!("table-{expected}-{reached}"), format!("json-{expected}-{reached}"));
+        let done = place.run(&files, &["--out", &json]);
+        assert_eq!(done.code, code, "{expected}, {reached}: {done:?}");
+        let told = &done.runs()["a"];
+        assert_eq!((&told["terminal"], &told["expected"]), (&reached.into(), &expected.into()), "{told}");
+        assert_eq!(told["asExpected"], code == 0, "{told}");
+        let done = place.m87(["run", "-f", files.to_str().unwrap(), "--out", &table]);
+        assert_eq!(done.code, code, "{expected}, {reached}: {done:?}");
+        assert_eq!(done.out.contains(&format!("(expected {expected})")), code == 1, "{done:?}");
+        assert_eq!(done.out.ends_with("; 1 not as expected\n"), code == 1, "{done:?}");
+    }
+}
+
+#[test]
+fn runs_go_on_at_the_same_time() {
+    let place = Place::new();
+    // Neither ends before it has seen the other: one after another, the first would be killed at its limit.
+    let waits = |own: &str, other: &str| {
+        let [own, other] = [own, other].map(|name| place.path(name).display().to_string());
+        format!(
+            "touch {own}; while [ ! -e {other} ]; do sleep 0.1; done; \
+             echo done > \"$M87_OUTPUT/a\"; echo '{{\"steps\":1}}' > \"$M87_USAGE\""
+        )
+    };
+    let scripts = [("first", waits("seen-1", "seen-2")), ("second", waits("seen-2", "seen-1"))];
+    let manifest = scripts.each_ref().map(|(name, script)| Tool { name, script, ..Tool::default() });
+    let runs = scripts.each_ref().map(|(name, _)| run_of(name).replace("tool: t,", &format!("tool: {name},")));
+    let done = place.run(&place.write("all.yaml", tools(&manifest) + &runs.concat()), &[]);
+    assert_eq!(done.code, 0, "{done:?}");
+    for (name, run) in done.runs() {
+        assert_eq!(run["terminal"], "COMPLETE", "{name}: {run}");
+    }
+}
+
+#[test]
 fn a_missing_policy_is_halt_and_a_missing_manifest_reject_manifest_both_with_a_receipt() {
     let place = Place::new();
     let files = place.write("run.yaml", run_of("a"));
@@ -97,6 +149,43 @@ fn same_input_same_bytes_with_clock_and_key() {
     for (name, bytes) in &first {
         assert!(second[name] == *bytes, "{name} differs");
     }
+    // So that the log is the same too, one run is over before the next is opened, in the order of names.
+    let receipts: BTreeMap<String, Value> = first.iter().map(|(name, bytes)| (name.clone(), receipt(bytes))).collect();
+    let names: BTreeSet<&str> = receipts.values().map(|receipt| receipt["run"]["name"].as_str().unwrap()).collect();
+    let in_order: Vec<(&str, &str)> = names.iter().flat_map(|&name| [(name, "opened"), (name, "sealed")]).collect();
+    let log: Value = serde_json::from_slice(&fs::read(one.path("m87-out/log/default.json")).unwrap()).unwrap();
+    assert_eq!(told(&log, receipts.values()), in_order);
+    let logs = [&one, &two].map(|place| tree(&place.path("m87-out/log")));
+    assert!(logs[0] == logs[1], "the logs differ");
+    for (name, bytes) in &first {
+        let bundle: Value = serde_json::from_slice(bytes).unwrap();
+        for said in [&receipts[name], &bundle["dossier"]] {
+            assert_eq!(said["clock"], "injected", "{name}: {said}");
+        }
+        let mut at = BTreeSet::new();
+        for part in [&receipts[name], &bundle["dossier"], &bundle["evidence"]] {
+            instants(part, &mut at);
+        }
+        assert_eq!(at, [Timestamp::parse("2026-11-30T12:00:00Z").unwrap()].into(), "{name}");
+        assert_eq!(receipts[name]["timestamp"], "2026-11-30T12:00:00Z", "{name}");
+    }
+}
+
+#[test]
+fn limits_hold_in_real_time_also_when_the_clock_is_frozen() {
+    let place = Place::new();
+    let script = "echo done > \"$M87_OUTPUT/a\"; echo '{\"steps\":1}' > \"$M87_USAGE\"; sleep 1000";
+    let text = tools(&[Tool { script, seconds: 1, ..Tool::default() }]) + &run_of("a");
+    let begun = Instant::now();
+    let done = place.run(&place.write("all.yaml", text), &["--clock", "2026-11-30T12:00:00Z"]);
+    assert!(begun.elapsed() < Duration::from_secs(30), "took {:?}", begun.elapsed());
+    let run = &done.runs()["a"];
+    assert_eq!((&run["terminal"], &run["reason"]), (&"FAILED".into(), &"ToolLimitExceeded".into()), "{run}");
+    assert!(run["message"].as_str().unwrap().contains("killed at the limit of seconds, 1,"), "{run}");
+    let receipt = receipt(&fs::read(place.path("m87-out/receipts/default/a.json")).unwrap());
+    assert_eq!((&receipt["clock"], &receipt["timestamp"]), (&"injected".into(), &"2026-11-30T12:00:00Z".into()));
+    // How long it took is measured by a clock, which would differ from time to time.
+    assert_eq!(receipt["usage"]["seconds"], json!({"value": 0, "source": "measured"}), "{receipt}");
 }
 
 #[test]
@@ -130,6 +219,36 @@ fn two_invocations_on_one_folder_do_not_mix() {
     assert_eq!(second.code, 1, "{second:?}");
     assert!(second.err.contains("m87-out") && second.err.contains("another"), "{second:?}");
     assert_eq!(first.wait().unwrap().code(), Some(0));
+}
+
+/// The receipt that a bundle holds.
+fn receipt(bundle: &[u8]) -> Value {
+    let bundle: Value = serde_json::from_slice(bundle).unwrap();
+    let payload = base64::engine::general_purpose::STANDARD.decode(bundle["envelope"]["payload"].as_str().unwrap());
+    let statement: Value = serde_json::from_slice(&payload.unwrap()).unwrap();
+    statement["predicate"].clone()
+}
+
+/// What a log tells, in its order: which run was opened or sealed.
+fn told<'a>(log: &Value, receipts: impl Iterator<Item = &'a Value>) -> Vec<(&'a str, &'static str)> {
+    let names: BTreeMap<&str, &str> = receipts
+        .map(|receipt| (receipt["run"]["uid"].as_str().unwrap(), receipt["run"]["name"].as_str().unwrap()))
+        .collect();
+    let told = |entry: &Value| {
+        let event = ["opened", "sealed"].into_iter().find(|event| entry["event"].get(event).is_some()).unwrap();
+        (names[entry["run"].as_str().unwrap()], event)
+    };
+    log["entries"].as_array().unwrap().iter().map(told).collect()
+}
+
+/// Every instant in a document.
+fn instants(value: &Value, found: &mut BTreeSet<Timestamp>) {
+    match value {
+        Value::String(text) => found.extend(Timestamp::parse(text).ok()),
+        Value::Array(items) => items.iter().for_each(|item| instants(item, found)),
+        Value::Object(members) => members.values().for_each(|member| instants(member, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
 }
 
 /// Every file under a folder: path and bytes.

@@ -4,6 +4,7 @@
 mod common;
 
 use common::{Place, Tool, run_of, tools};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const GOOD_USAGE: &str = "echo '{\"steps\":1}' > \"$M87_USAGE\"";
@@ -109,17 +110,72 @@ fn a_daemon_that_a_tool_leaves_is_killed_with_it() {
 #[test]
 fn a_validation_that_says_no_or_hangs_is_reject_verify() {
     let good = format!("{GOOD_USAGE}; {GOOD_ARTIFACT}");
-    let validations = [("no", "exit 1"), ("hanging", "sleep 1000"), ("writing", "echo x >> \"$M87_ARTIFACT\"")];
-    let manifest: Vec<Tool<'_>> =
-        validations.iter().map(|&(name, validation)| Tool { name, script: &good, validation, seconds: 2 }).collect();
-    let mut text = tools(&manifest);
-    for (name, _) in validations {
-        text += &run_of(name).replace("tool: t,", &format!("tool: {name},"));
-    }
+    let validations = [("no", "exit 1"), ("hanging", "sleep 1000")];
     let place = Place::new();
-    let done = place.run(&place.write("all.yaml", text), &[]);
-    for name in ["no", "hanging"] {
+    let done = place.run(&place.write("all.yaml", validated(&good, &validations, 2)), &[]);
+    for (name, _) in validations {
         let run = &done.runs()[name];
         assert_eq!((&run["terminal"], &run["reason"]), (&"REJECT_VERIFY".into(), &"ValidationFailed".into()), "{run}");
     }
+}
+
+#[test]
+fn whatever_a_validation_writes_the_stored_artifact_stays_as_the_tool_left_it() {
+    let good = format!("{GOOD_USAGE}; {GOOD_ARTIFACT}");
+    // It may do what it likes to its copy, and its exit code alone is the verdict; the last of them shows that it did.
+    let validations = [
+        ("appends", "chmod u+w \"$M87_ARTIFACT\" && echo more >> \"$M87_ARTIFACT\""),
+        ("empties", "chmod u+w \"$M87_ARTIFACT\" && : > \"$M87_ARTIFACT\""),
+        ("replaces", "rm -f \"$M87_ARTIFACT\"; echo other > \"$M87_ARTIFACT\""),
+        (
+            "appends-and-says-no",
+            "chmod u+w \"$M87_ARTIFACT\" && echo more >> \"$M87_ARTIFACT\"; cat \"$M87_ARTIFACT\"; exit 1",
+        ),
+    ];
+    let place = Place::new();
+    let done = place.run(&place.write("all.yaml", validated(&good, &validations, 20)), &[]);
+    let runs = done.runs();
+    for (name, _) in validations {
+        let expected = if name == "appends-and-says-no" { "REJECT_VERIFY" } else { "COMPLETE" };
+        assert_eq!(runs[name]["terminal"], expected, "{}", runs[name]);
+        let shown = place.m87(["receipt", "show", name, "-o", "json"]);
+        let receipt: serde_json::Value = serde_json::from_str(&shown.out).unwrap();
+        let artifact = &receipt["artifact"];
+        assert_eq!(artifact["declared"], DONE_SHA256, "{name}: {artifact}");
+        assert_eq!(
+            (&artifact["recomputed"], &artifact["size"]),
+            (&DONE_SHA256.into(), &5.into()),
+            "{name}: {artifact}"
+        );
+    }
+    let said = place.m87(["receipt", "show", "appends-and-says-no"]);
+    assert!(said.out.contains("validation said: done") && said.out.contains("more"), "{said:?}");
+    // All four made the same bytes, and under their hash there are still these.
+    let stored = artifacts(&place.path("m87-out/artifacts"));
+    assert_eq!(stored.iter().map(|(_, bytes)| bytes.as_slice()).collect::<Vec<_>>(), [b"done\n"], "{stored:?}");
+    assert!(stored[0].0.to_str().unwrap().replace('/', "").ends_with(DONE_SHA256), "{stored:?}");
+}
+
+/// A policy, and for each validation a tool of its name that is this script, and a run of it.
+fn validated(script: &str, validations: &[(&str, &str)], seconds: u32) -> String {
+    let manifest: Vec<Tool<'_>> =
+        validations.iter().map(|&(name, validation)| Tool { name, script, validation, seconds }).collect();
+    let runs = validations.iter().map(|(name, _)| run_of(name).replace("tool: t,", &format!("tool: {name},")));
+    tools(&manifest) + &runs.collect::<String>()
+}
+
+/// `sha256sum` of the line that the good tool leaves.
+const DONE_SHA256: &str = "d117fa006ba9208500b2930ce69cbde436c647afa917cb7396a9bc9111a46dd2";
+
+/// Every stored file under a folder, with its bytes.
+fn artifacts(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(artifacts(&path)),
+            false => found.push((path.clone(), std::fs::read(&path).unwrap())),
+        }
+    }
+    found
 }

@@ -2,7 +2,7 @@
 //!
 //! `cargo bench -p m87-core --features fixtures --bench gates`
 
-#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use m87_core::case::{Case, Rules};

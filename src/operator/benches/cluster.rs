@@ -2,9 +2,11 @@
 //!
 //! `tests/kube/figures` runs it in a cluster of its own:
 //!
-//! - `cluster alone COUNT`: before m87 is installed. This process writes one status as soon as it sees a run: what the API server
-//!   allows at best.
-//! - `cluster judged COUNT [RATE]`: m87 refuses each run; as fast as they can be created, or RATE a second.
+//! - `cluster alone COUNT [RATE]`: before m87 is installed. This process writes one status as soon as it sees a run: what the API
+//!   server allows at best.
+//! - `cluster judged COUNT [RATE]`: m87 refuses each run.
+//!
+//! Runs are created as fast as that goes, or RATE a second.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use futures::{StreamExt, TryStreamExt};
@@ -36,17 +38,14 @@ async fn main() {
     }
     rustls::crypto::ring::default_provider().install_default().unwrap();
     let mut load = Load { runs: runs().await, series: format!("s{}", std::process::id()), alone: false };
-    match words.as_slice() {
-        ["alone", count] => {
-            load.alone = true;
-            load.measure("alone", count.parse().unwrap(), None).await;
-        }
-        ["judged", count] => load.measure("judged", count.parse().unwrap(), None).await,
-        ["judged", count, rate] => {
-            load.measure(&format!("judged at {rate}/s"), count.parse().unwrap(), Some(rate.parse().unwrap())).await;
-        }
-        other => panic!("alone COUNT, or judged COUNT [RATE]; not {other:?}"),
-    }
+    let (what, count, rate) = match words.as_slice() {
+        [what @ ("alone" | "judged"), count] => (*what, count, None),
+        [what @ ("alone" | "judged"), count, rate] => (*what, count, Some(*rate)),
+        other => panic!("alone COUNT [RATE], or judged COUNT [RATE]; not {other:?}"),
+    };
+    load.alone = what == "alone";
+    let what = rate.map_or_else(|| what.to_owned(), |rate| format!("{what} at {rate}/s"));
+    load.measure(&what, count.parse().unwrap(), rate.map(|rate| rate.parse().unwrap())).await;
 }
 
 /// The runs of the namespace `bench`.

@@ -24,7 +24,6 @@ pub const SETTLING: Duration = Duration::from_secs(30);
 const FRESH: Duration = Duration::from_secs(5);
 
 /// Stamps actors where the cluster can; what it writes is checked by the others.
-const STAMP: &str = include_str!("../../../charts/m87/files/admission/stamp.yaml");
 /// Lets nobody name another as the actor.
 const RUN: &str = include_str!("../../../charts/m87/files/admission/run.yaml");
 /// Keep the rest of what the operator relies on: suspension, status, its pods and their network.
@@ -232,8 +231,6 @@ pub struct Admission {
     actor: Shelf,
     /// The others that must be there.
     others: Shelf,
-    /// The one that need not be.
-    stamp: Shelf,
 }
 
 impl Admission {
@@ -247,12 +244,7 @@ impl Admission {
         for file in OTHERS {
             others.extend(parse(file, &operator)?);
         }
-        Ok(Self {
-            client,
-            actor: Shelf::new(parse(RUN, &operator)?),
-            others: Shelf::new(others),
-            stamp: Shelf::new(parse(STAMP, &operator)?),
-        })
+        Ok(Self { client, actor: Shelf::new(parse(RUN, &operator)?), others: Shelf::new(others) })
     }
 
     /// Whether the actor of a run was checked that was made at that instant, by the API server's clock.
@@ -278,15 +270,6 @@ impl Admission {
         let actor = self.actor.read(&self.client, age).await?;
         let others = self.others.read(&self.client, FRESH).await?;
         Ok(judge(self.actor.with(&actor).chain(self.others.with(&others)), at))
-    }
-
-    /// Whether actors are stamped too, so that clients leave them out; cached for some seconds.
-    ///
-    /// # Errors
-    /// If the API server gives no answer; ask again.
-    pub async fn stamps(&self, now: Timestamp) -> Result<bool, CallError> {
-        let stamp = self.stamp.read(&self.client, FRESH).await?;
-        Ok(judge(self.stamp.with(&stamp), now) == Judgement::Attested)
     }
 }
 

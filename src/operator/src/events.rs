@@ -1,6 +1,7 @@
 //! Events: for what a person must see, once, and never at the cost of a reconcile.
 
 use crate::metrics::Metrics;
+use crate::world::call::call;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -92,7 +93,8 @@ impl Recording {
                 },
                 () = stop.cancelled() => return,
             };
-            match self.recorder.publish(&event, &reference).await {
+            // With a limit: an answer that never comes would keep every later event from being recorded.
+            match call("recording an event", self.recorder.publish(&event, &reference)).await {
                 Ok(()) => self.metrics.event("recorded"),
                 Err(error) => {
                     self.metrics.event("failed");

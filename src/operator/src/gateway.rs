@@ -42,7 +42,7 @@ pub async fn serve(
 pub struct LaneCallers {
     client: Client,
     namespace: String,
-    known: Mutex<Known>,
+    known: Mutex<Believed>,
     reviews: Semaphore,
 }
 
@@ -52,7 +52,7 @@ impl LaneCallers {
         Self {
             client,
             namespace: namespace.into(),
-            known: Mutex::new(Known::default()),
+            known: Mutex::new(Believed::default()),
             reviews: Semaphore::new(REVIEWS),
         }
     }
@@ -92,9 +92,9 @@ pub fn lane_of(identity: &Identity, namespace: &str) -> Option<Lane> {
 
 /// Lanes by the hash of their token, and when that was asked.
 #[derive(Default)]
-pub(crate) struct Known(HashMap<[u8; 32], (Lane, Instant)>);
+pub(crate) struct Believed(HashMap<[u8; 32], (Lane, Instant)>);
 
-impl Known {
+impl Believed {
     pub(crate) fn get(&self, token: &[u8; 32], now: Instant) -> Option<Lane> {
         let (lane, asked) = self.0.get(token)?;
         (now.saturating_duration_since(*asked) < BELIEVED).then_some(*lane)
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn a_lane_is_believed_for_ten_seconds_and_no_longer() {
-        let (mut known, start) = (Known::default(), Instant::now());
+        let (mut known, start) = (Believed::default(), Instant::now());
         known.put([1; 32], Lane::Runner, start);
         assert_eq!(known.get(&[1; 32], start + Duration::from_millis(9_999)), Some(Lane::Runner));
         assert_eq!(known.get(&[1; 32], start + BELIEVED), None);
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn no_more_tokens_are_remembered_than_there_is_room_for() {
-        let (mut known, start) = (Known::default(), Instant::now());
+        let (mut known, start) = (Believed::default(), Instant::now());
         for at in 0..=REMEMBERED {
             let mut token = [0; 32];
             token[..8].copy_from_slice(&at.to_be_bytes());

@@ -74,7 +74,7 @@ impl Part {
 
 /// How a part stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
+pub enum PartState {
     /// As it should.
     Well,
     /// Worse than it should, but runs go on safely.
@@ -86,21 +86,21 @@ pub enum Standing {
 /// What is known of every part.
 #[derive(Default)]
 pub struct Health {
-    parts: RwLock<BTreeMap<Part, Standing>>,
+    parts: RwLock<BTreeMap<Part, PartState>>,
     dead: RwLock<Option<String>>,
 }
 
 impl Health {
     /// A part stands like this from now on. What is news is logged.
-    pub fn set(&self, part: Part, standing: Standing) {
+    pub fn set(&self, part: Part, standing: PartState) {
         let before = self.parts.write().unwrap_or_else(PoisonError::into_inner).insert(part, standing.clone());
         if before.as_ref() == Some(&standing) {
             return;
         }
         match standing {
-            Standing::Well => tracing::info!(part = part.name(), "well"),
-            Standing::Degraded(why) => tracing::warn!(part = part.name(), why, "degraded"),
-            Standing::Waiting(why) => tracing::info!(part = part.name(), why, "waiting"),
+            PartState::Well => tracing::info!(part = part.name(), "well"),
+            PartState::Degraded(why) => tracing::warn!(part = part.name(), why, "degraded"),
+            PartState::Waiting(why) => tracing::info!(part = part.name(), why, "waiting"),
         }
     }
 
@@ -127,9 +127,9 @@ impl Health {
         let (mut ready, mut text) = (true, String::new());
         for part in Part::ALL {
             let line = match parts.get(&part) {
-                Some(Standing::Well) => format!("[+] {}", part.name()),
-                Some(Standing::Degraded(why)) => format!("[~] {}: {why}", part.name()),
-                Some(Standing::Waiting(why)) => {
+                Some(PartState::Well) => format!("[+] {}", part.name()),
+                Some(PartState::Degraded(why)) => format!("[~] {}: {why}", part.name()),
+                Some(PartState::Waiting(why)) => {
                     ready = false;
                     format!("[-] {}: {why}", part.name())
                 }
@@ -193,12 +193,12 @@ mod tests {
         let health = Health::default();
         for part in Part::ALL {
             assert!(!health.is_ready(), "{}", part.name());
-            health.set(part, Standing::Well);
+            health.set(part, PartState::Well);
         }
         assert!(health.is_ready());
-        health.set(Part::Engine, Standing::Degraded("slow".to_owned()));
+        health.set(Part::Engine, PartState::Degraded("slow".to_owned()));
         assert!(health.is_ready());
-        health.set(Part::Watches, Standing::Waiting("silent for 3 min".to_owned()));
+        health.set(Part::Watches, PartState::Waiting("silent for 3 min".to_owned()));
         let (ready, text) = health.report();
         assert!(
             !ready && text.contains("[-] watches: silent for 3 min") && text.contains("[~] engine: slow"),

@@ -12,7 +12,7 @@ mod watching;
 
 use crate::config::Config;
 use crate::events::{Events, events};
-use crate::health::{self, Health, Part, Standing};
+use crate::health::{self, Health, Part, PartState};
 use crate::lease::{Keeper, Leadership, decide, decide::Identity};
 use crate::metrics::Metrics;
 use crate::world::mark::ClusterMark;
@@ -159,7 +159,7 @@ async fn take_lease(shared: &Shared, stop: &CancellationToken) -> anyhow::Result
             Ok(true) => break decide::Before::Somebody,
             Ok(false) => break decide::Before::Nobody,
             Err(error) => {
-                shared.health.set(Part::Lease, Standing::Waiting(error.to_string()));
+                shared.health.set(Part::Lease, PartState::Waiting(error.to_string()));
                 if stop.run_until_cancelled(tokio::time::sleep(Duration::from_secs(2))).await.is_none() {
                     return Ok(None);
                 }

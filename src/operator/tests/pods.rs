@@ -187,7 +187,7 @@ async fn patched(node: &Node) {
     let other = json!({"spec": {"containers": [{"name": "tool", "image": node.other_image}]}});
     node.pods.patch(&node.name(&order), &PatchParams::default(), &Patch::Strategic(other)).await.unwrap();
     let why = node.executor.as_made(&handle).await.unwrap().unwrap_err();
-    assert!(why.contains("was changed"), "{why}");
+    assert!(why.contains("was changed") && why.contains(&format!("tool: {}", node.other_image)), "{why}");
     node.fake.release(&order.run_uid);
     eventually("it is refused", || async { node.fake.refused(&order.run_uid).then_some(()) }).await;
     assert_eq!(node.fake.redemptions(&order.run_uid), 0);

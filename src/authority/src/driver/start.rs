@@ -48,7 +48,8 @@ impl Driver {
     pub(super) fn spawn_start(&self, uid: String) {
         self.in_hand().insert(uid.clone());
         let driver = self.clone();
-        let span = tracing::info_span!("run", run = %uid, trace = %uid.replace('-', ""));
+        let tenant = tracing::field::Empty;
+        let span = tracing::info_span!("run", run = %uid, tenant, trace = %uid.replace('-', ""));
         let starting = async move {
             let mut wait = FIRST_WAIT;
             while let Err(error) = driver.start(&uid).await {
@@ -94,6 +95,7 @@ impl Driver {
         let authority = &self.inner.authority;
         let loaded = authority.load(uid).await?;
         let dossier = &loaded.run.dossier;
+        tracing::Span::current().record("tenant", dossier.namespace.name.as_str());
         let State::Open(before) = &loaded.run.row.state else { return Ok(Outcome::Done) };
         if let Some(reason) = foreign_key(authority, &loaded.run).await? {
             authority.end(uid, Ending::Interrupted(reason)).await?;

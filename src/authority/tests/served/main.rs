@@ -10,6 +10,7 @@
 
 mod borders;
 mod callers;
+mod deploying;
 mod publishing;
 mod restored;
 mod scene;

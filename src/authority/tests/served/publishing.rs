@@ -13,6 +13,7 @@ use m87_core::time::Timestamp;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -25,6 +26,7 @@ struct Outside {
     silent: Mutex<bool>,
     refusals: Mutex<usize>,
     refused: Mutex<Option<&'static str>>,
+    asked: AtomicU32,
 }
 
 #[async_trait]
@@ -34,6 +36,7 @@ impl Checkpoints for Outside {
     }
 
     async fn publish(&self, checkpoints: &BTreeMap<String, Envelope>) -> BTreeMap<String, io::Error> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
         if *self.silent.lock().unwrap() {
             std::future::pending::<()>().await;
         }
@@ -140,6 +143,23 @@ async fn a_checkpoint_that_cannot_be_published_holds_up_only_itself() {
     assert_eq!(outside.size("full"), 0);
     *outside.refused.lock().unwrap() = None;
     outside.reaches("full", 2).await;
+    publisher.close(Duration::from_secs(10)).await;
+    end(served).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_receipts_shares_its_publications() {
+    let (folder, outside) = (tempfile::tempdir().unwrap(), Arc::new(Outside::default()));
+    let (served, publisher) = begin(folder.path(), &outside).await;
+    let begun = Instant::now();
+    for at in 1..=40 {
+        seal(&served, &format!("run-{at}"), NAMESPACE).await;
+    }
+    outside.reaches(NAMESPACE, 80).await;
+    // The first at once, then two a second.
+    let allowed = begun.elapsed().as_millis() / 500 + 1;
+    let asked = outside.asked.load(Ordering::SeqCst);
+    assert!(u128::from(asked) <= allowed, "{asked} publications, {allowed} allowed");
     publisher.close(Duration::from_secs(10)).await;
     end(served).await;
 }

@@ -32,7 +32,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use tokio_util::sync::CancellationToken;
@@ -41,6 +41,10 @@ use tokio_util::sync::CancellationToken;
 pub struct Around {
     pub orders: Mutex<Vec<AttemptOrder>>,
     pub instances: Mutex<Vec<String>>,
+    /// How often a process was deployed.
+    pub deployed: AtomicU32,
+    /// Which engine it is.
+    pub engine: AtomicU32,
     /// Whether runs are suspended.
     pub suspended: AtomicBool,
     /// Whether tools may not run in the namespace.
@@ -112,9 +116,10 @@ impl References for Around {
 #[async_trait]
 impl ProcessEngine for Around {
     async fn id(&self) -> Result<String, Error> {
-        Ok("engine".to_owned())
+        Ok(format!("engine-{}", self.engine.load(Ordering::SeqCst)))
     }
     async fn deploy(&self, _: &str, _: &[u8]) -> Result<Definition, Error> {
+        self.deployed.fetch_add(1, Ordering::SeqCst);
         Ok(Definition { key: 1, version: 1 })
     }
     async fn start(&self, _: Definition, run: &str) -> Result<i64, Error> {

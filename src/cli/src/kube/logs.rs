@@ -11,12 +11,14 @@ use anyhow::{Context, anyhow};
 use k8s_openapi::api::core::v1::Pod;
 use m87_core::json::read_document;
 use m87_core::receipt::Bundle;
+use m87_worker::sandbox::text::clean;
 
 /// The container of a tool pod in which the tool runs.
 const TOOL: &str = "tool";
 
-/// Lines that are shown of a pod's log.
+/// Lines and bytes that are shown of a pod's log.
 const LINES: i64 = 10_000;
+const BYTES: i64 = 16 << 20;
 
 /// Shows the pod's log, or what was recorded of it.
 pub(crate) async fn run(arguments: &LogsArguments) -> anyhow::Result<Exit> {
@@ -30,11 +32,16 @@ pub(crate) async fn run(arguments: &LogsArguments) -> anyhow::Result<Exit> {
     if let Some(uid) = uid
         && let Some(pod) = pod(&cluster, &uid).await?
     {
-        let asked = LogParams { container: Some(TOOL.to_owned()), tail_lines: Some(LINES), ..LogParams::default() };
+        let asked = LogParams {
+            container: Some(TOOL.to_owned()),
+            tail_lines: Some(LINES),
+            limit_bytes: Some(BYTES),
+            ..LogParams::default()
+        };
         let pods: Api<Pod> = Api::namespaced(cluster.client.clone(), &cluster.namespace);
         match pods.logs(&pod, &asked).await {
             Ok(log) => {
-                put!(cleaned(&log));
+                put!(clean(&log));
                 return Ok(Exit::AsAsked);
             }
             Err(error) => tell!("pod {pod}: {}; what is recorded:", told(&error)),
@@ -64,19 +71,4 @@ async fn pod(cluster: &Cluster, uid: &str) -> anyhow::Result<Option<String>> {
 
 fn attempt(pod: &Pod) -> u32 {
     pod.labels().get("m87.dev/attempt").and_then(|number| number.parse().ok()).unwrap_or_default()
-}
-
-/// What a tool prints cannot steer a terminal; its line breaks and tabs stay.
-fn cleaned(log: &str) -> String {
-    log.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_tool_prints_cannot_steer_a_terminal() {
-        assert_eq!(cleaned("a\tb\n\u{1b}[2Jc\r"), "a\tb\n\u{fffd}[2Jc\u{fffd}");
-    }
 }

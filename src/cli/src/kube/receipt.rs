@@ -13,6 +13,7 @@ use crate::say::{counted, put, say, tell};
 use ::kube::ResourceExt;
 use anyhow::{Context, bail};
 use m87_core::json::read_document;
+use m87_core::log::Event;
 use m87_core::receipt::{Bundle, Verification};
 use m87_core::sign::VerifyingKey;
 use serde_json::{Value, json};
@@ -53,35 +54,43 @@ pub(crate) async fn export(arguments: &ExportArguments) -> anyhow::Result<Exit> 
     }
 }
 
-/// Every bundle, then the log: what was sealed in between is in the log, and asked for again by whoever verifies.
+/// The log, and the bundle of every receipt in it that the folder lacks, by the run's uid: its object may be gone.
 async fn export_all(cluster: &Cluster, folder: &Path) -> anyhow::Result<Exit> {
-    let (mut written, mut failed) = (0, 0);
     for run in list(cluster, false).await? {
-        let name = run.name_any();
         if says(&run, "/status/receipt/hash").is_empty() {
-            tell!("{name}: has no receipt yet");
-            continue;
+            tell!("{}: has no receipt yet", run.name_any());
         }
-        let exported = async {
-            let bytes = cluster.ask_of_run(&name, "bundle").await?;
-            let bundle: Bundle = read_document(bytes.as_bytes()).context("the bundle")?;
-            let hash = receipts::unverified(&bundle)?.hash()?;
-            let (file, is_there) = receipts::bundle_file(&folder.join("receipts"), &bundle.dossier, &hash);
-            if is_there { Ok(0) } else { receipts::write(&file, bytes.as_bytes()).map(|()| 1) }
-        };
-        match exported.await {
-            Ok(new) => written += new,
-            Err(error) => {
-                failed += 1;
-                tell!("{name}: {error:#}");
+    }
+    let whole = whole_log(async |what| cluster.ask(&what).await).await?;
+    let receipts = folder.join("receipts");
+    let held = receipts::hashes(&receipts);
+    let (mut written, mut failed) = (0, 0);
+    for entry in &whole.entries {
+        match &entry.event {
+            Event::Sealed { receipt_hash } if !held.contains(receipt_hash) => {
+                match export_one(cluster, &entry.run, &receipts).await {
+                    Ok(()) => written += 1,
+                    Err(error) => {
+                        failed += 1;
+                        tell!("{}: {error:#}", entry.run);
+                    }
+                }
             }
+            Event::Sealed { .. } | Event::Opened { .. } => {}
         }
     }
     let log = folder.join("log").join(format!("{}.json", cluster.namespace));
-    let whole = whole_log(async |what| cluster.ask(&what).await).await?;
     receipts::write(&log, &whole.to_bytes()?)?;
     say!("wrote {} and {}", counted(written, "receipt"), log.display());
     Ok(if failed == 0 { Exit::AsAsked } else { Exit::Otherwise })
+}
+
+async fn export_one(cluster: &Cluster, uid: &str, receipts: &Path) -> anyhow::Result<()> {
+    let bytes = cluster.ask_of_run(uid, "bundle").await?;
+    let bundle: Bundle = read_document(bytes.as_bytes()).context("the bundle")?;
+    let hash = receipts::unverified(&bundle)?.hash()?;
+    let (file, _) = receipts::bundle_file(receipts, &bundle.dossier, &hash);
+    receipts::write(&file, bytes.as_bytes())
 }
 
 /// Fetches a bundle and verifies it here.

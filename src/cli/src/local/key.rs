@@ -30,7 +30,12 @@ fn make(path: &Path) -> anyhow::Result<()> {
     let draft = path.with_extension(format!("new-{}", std::process::id()));
     // A process of that number may have been killed here.
     let _ = fs::remove_file(&draft);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&draft)
+        .context("a key cannot be made here; its folder must be there and writable")?;
     file.write_all(SigningKey::from_seed(&seed).to_pem()?.as_bytes())?;
     file.sync_all()?;
     let linked = fs::hard_link(&draft, path);
@@ -58,6 +63,8 @@ mod tests {
         fs::write(folder.path().join("bad.pem"), "no key").unwrap();
         fs::set_permissions(folder.path().join("bad.pem"), fs::Permissions::from_mode(0o600)).unwrap();
         assert!(open(&folder.path().join("bad.pem")).is_err());
+        let nowhere = open(&folder.path().join("nowhere/key.pem")).unwrap_err();
+        assert!(format!("{nowhere:#}").contains("its folder must be there"), "{nowhere:#}");
         // Nobody writes to it: reading would wait for ever.
         let pipe = folder.path().join("pipe.pem");
         rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();

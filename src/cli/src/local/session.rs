@@ -76,6 +76,9 @@ impl Session {
                 Arc::new(LaneCredentials::open(&folder.credentials(), &tls.ca_pem, folder.address(), &*entropy)?)
             }
         };
+        if let Some(file) = &arguments.engine_ca_file {
+            std::fs::read(file).with_context(|| format!("--engine-ca-file {}", file.display()))?;
+        }
         let listen = arguments.authority_listen.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
         let listener = TcpListener::bind(listen).await.with_context(|| format!("--authority-listen {listen}"))?;
         publish(&folder.address(), listener.local_addr()?)?;
@@ -92,7 +95,7 @@ impl Session {
         };
         let client = |caller: Caller| match (&engine, &arguments.engine) {
             (Some(engine), _) => Ok(Client::new(engine.channel(caller))),
-            (None, address) => connect(address.as_deref().unwrap_or_default(), Tls::Plain).map(Client::new),
+            (None, address) => connect(address.as_deref().unwrap_or_default(), of_gateway(arguments)).map(Client::new),
         };
         let options = DriverOptions {
             cluster_uid: authority.store().id().to_owned(),
@@ -135,6 +138,11 @@ impl Session {
             tracing::warn!(%error, "what is left of attempts could not be cleared away");
         }
     }
+}
+
+/// How a gateway that is not the embedded one is spoken to.
+fn of_gateway(arguments: &RunArguments) -> Tls {
+    arguments.engine_ca_file.clone().map_or(Tls::Plain, |path| Tls::CaFile { path, name: None })
 }
 
 /// Clears away what attempts have left of runs that are over: an authority that was killed had not come to it.

@@ -157,7 +157,8 @@ impl Bundle {
     }
 
     fn key(&self, pinned: Option<&VerifyingKey>) -> Result<(VerifyingKey, String), String> {
-        let own = VerifyingKey::from_hex(&self.public_key).map_err(|error| error.to_string())?;
+        let own = VerifyingKey::from_hex(&self.public_key)
+            .map_err(|_| "the bundle's publicKey is no Ed25519 key in 64 hex digits".to_owned())?;
         if own.to_hex() != self.public_key {
             return Err("the key is not written in lower-case hex".to_owned());
         }
@@ -200,14 +201,14 @@ impl Bundle {
     /// Makes the receipt again, from the inputs and the authority's facts; it must be the same in every field.
     fn decided_again(&self, receipt: &Receipt) -> Result<((), String), String> {
         let again = make(&self.dossier, &self.evidence, &receipt.sealing()).map_err(|error| error.to_string())?;
-        if again == *receipt {
+        let name = |receipt: &Receipt| {
             let reason = receipt.reason.map_or(String::new(), |reason| format!(" {}", reason.name()));
-            return Ok(((), format!("{}{reason}", receipt.terminal.name())));
+            format!("{}{reason}", receipt.terminal.name())
+        };
+        if again == *receipt {
+            return Ok(((), name(receipt)));
         }
         if (again.terminal, again.reason) != (receipt.terminal, receipt.reason) {
-            let name = |receipt: &Receipt| {
-                format!("{} {}", receipt.terminal.name(), receipt.reason.map_or("", |reason| reason.name()))
-            };
             return Err(format!("the evidence decides {}, the receipt says {}", name(&again), name(receipt)));
         }
         Err("the inputs are not those of this receipt".to_owned())

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use m87_core::time::Timestamp;
 use serde_json::json;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection};
 use tempfile::TempDir;
 
 use crate::fixture::{activate, create, document, end, flow, mappings, model, one_task, resource, start, task_with};
@@ -238,7 +240,7 @@ async fn a_frozen_clock_stops_time_for_processes_but_not_for_deadlines() {
 }
 
 #[tokio::test]
-async fn many_callers_at_once_get_each_their_own_answer() {
+async fn many_callers_at_once_share_commits_and_get_each_their_own_answer() {
     let folder = TempDir::new().unwrap();
     let options = EngineOptions { data: Some(folder.path().to_owned()), ..EngineOptions::default() };
     let engine = Engine::open(options.clone()).await.unwrap();
@@ -261,6 +263,12 @@ async fn many_callers_at_once_get_each_their_own_answer() {
     }
     assert_eq!(created.len(), 400);
     engine.stop().await;
+    // A row is a commit, and a commit a sync.
+    let journal = SqliteConnectOptions::new().filename(folder.path().join("journal.db"));
+    let mut journal = journal.connect().await.unwrap();
+    let rows: i64 = sqlx::query_scalar("SELECT count(*) FROM journal").fetch_one(&mut journal).await.unwrap();
+    journal.close().await.unwrap();
+    assert!((1..=40).contains(&rows), "{rows} commits of 400 commands");
     let engine = Engine::open(options).await.unwrap();
     let state = engine.committed();
     for (at, instance) in created {

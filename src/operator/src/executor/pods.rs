@@ -15,6 +15,7 @@ use kube::{Api, Client};
 use m87_authority::entropy::{Entropy, SystemEntropy};
 use m87_authority::{AttemptName, AttemptOrder, Executor, ExecutorError, Handle};
 use m87_core::evidence::{Ended, ValidationReport};
+use m87_worker::sandbox::text::readable;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt::Display;
@@ -34,9 +35,10 @@ const GRACE: u32 = 1;
 /// Where a certificate authority that is replaced from time to time is found.
 pub type CurrentCa = Arc<dyn Fn() -> String + Send + Sync>;
 
-/// The kind whose attempts these are, and the reason of an Event about one that cannot start.
+/// The kind whose attempts these are, and the reasons of Events: about one that cannot start, and about one whose pod was changed.
 const GOVERNED_RUN: &str = "GovernedRun";
 const NOT_STARTED: &str = "NotStarted";
+const TAMPERED: &str = "Tampered";
 
 /// Starts attempts as pods in the tenant's namespace.
 #[derive(Clone)]
@@ -69,9 +71,17 @@ impl PodExecutor {
         Self { events: Some(events), ..self }
     }
 
-    fn tell(&self, about: About<'_>, why: &str) {
+    fn tell(&self, about: About<'_>, reason: &str, why: &str) {
         if let Some(events) = &self.events {
-            events.warn_about(about, NOT_STARTED, why);
+            events.warn_about(about, reason, why);
+        }
+    }
+
+    /// Tells it of the run to which this pod belongs.
+    fn tell_of_pod(&self, live: &Value, namespace: &str, reason: &str, why: &str) {
+        let owner = |field: &str| live.pointer(&format!("/metadata/ownerReferences/0/{field}")).and_then(Value::as_str);
+        if let (Some(name), Some(uid)) = (owner("name"), owner("uid")) {
+            self.tell(About { kind: GOVERNED_RUN, namespace, name, uid }, reason, why);
         }
     }
 
@@ -81,10 +91,9 @@ impl PodExecutor {
             return;
         }
         let Ok(Some(live)) = self.live(made).await else { return };
-        let owner = |field: &str| live.pointer(&format!("/metadata/ownerReferences/0/{field}")).and_then(Value::as_str);
-        if let (Some(why), Some(name), Some(uid)) = (hindrance(&live), owner("name"), owner("uid")) {
-            let PodHandle { namespace, name: pod, .. } = &made.pod;
-            self.tell(About { kind: GOVERNED_RUN, namespace, name, uid }, &format!("pod {pod}: {why}"));
+        if let Some(why) = hindrance(&live) {
+            let PodHandle { namespace, name, .. } = &made.pod;
+            self.tell_of_pod(&live, namespace, NOT_STARTED, &format!("pod {name}: {why}"));
         }
     }
 
@@ -177,8 +186,23 @@ fn differs(made: &Made, live: Option<&Value>) -> Option<String> {
     if live.pointer("/metadata/deletionTimestamp").is_some() {
         return Some(format!("pod {namespace}/{name} is being deleted"));
     }
-    (fingerprint(live).as_ref() != Some(&made.fingerprint))
-        .then(|| format!("pod {namespace}/{name} was changed after m87 had made it"))
+    was_changed(made, live).then(|| {
+        let images = readable(images(live).join(", ").as_bytes());
+        format!("pod {namespace}/{name} was changed after m87 had made it; its images are now {images}")
+    })
+}
+
+fn was_changed(made: &Made, live: &Value) -> bool {
+    fingerprint(live).as_ref() != Some(&made.fingerprint)
+}
+
+/// What each container runs, since an image is what most changes to a pod are about.
+fn images(pod: &Value) -> Vec<String> {
+    let containers = ["initContainers", "containers", "ephemeralContainers"]
+        .into_iter()
+        .filter_map(|of| pod.pointer(&format!("/spec/{of}"))?.as_array());
+    let text = |of: &Value, field: &str| of.get(field).and_then(Value::as_str).unwrap_or("?").to_owned();
+    containers.flatten().map(|container| format!("{}: {}", text(container, "name"), text(container, "image"))).collect()
 }
 
 #[async_trait]
@@ -189,7 +213,7 @@ impl Executor for PodExecutor {
         let wanted = pod(order, &self.settings, &(self.ca)(), &birth).map_err(failed)?;
         let created = self.create(&wanted, namespace, &birth).await.inspect_err(|error| {
             let about = About { kind: GOVERNED_RUN, namespace, name: &order.run_name, uid: &order.run_uid };
-            self.tell(about, &error.to_string());
+            self.tell(about, NOT_STARTED, &error.to_string());
         })?;
         let text = |pointer: &str| created.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let pod = PodHandle { namespace: namespace.clone(), name: text("/metadata/name"), uid: text("/metadata/uid") };
@@ -218,7 +242,11 @@ impl Executor for PodExecutor {
     async fn as_made(&self, handle: &Handle) -> Result<Result<(), String>, ExecutorError> {
         let made = parse(handle)?;
         let live = self.live(&made).await?;
-        Ok(differs(&made, live.as_ref()).map_or(Ok(()), Err))
+        let why = differs(&made, live.as_ref());
+        if let (Some(why), Some(live)) = (&why, live.filter(|live| was_changed(&made, live))) {
+            self.tell_of_pod(&live, &made.pod.namespace, TAMPERED, why);
+        }
+        Ok(why.map_or(Ok(()), Err))
     }
 
     async fn verdict(&self, handle: &Handle) -> Result<Option<ValidationReport>, ExecutorError> {

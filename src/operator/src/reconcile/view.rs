@@ -203,4 +203,33 @@ mod tests {
         assert_eq!(with(json!({}), json!({"argocd.argoproj.io/tracking-id": "app:x"})), Tracked::Yes);
         assert_eq!(with(json!({"kustomize.toolkit.fluxcd.io/name": "x"}), json!({})), Tracked::Yes);
     }
+
+    /// Of thousands of runs, most of them over, hardly more than a name is to be remembered.
+    #[test]
+    fn of_an_object_that_is_watched_only_what_is_of_use_is_kept() {
+        let long = "x".repeat(100_000);
+        let run = |status: Value| {
+            RunView::of(object(json!({
+                "apiVersion": "m87.dev/v1alpha1", "kind": "GovernedRun",
+                "metadata": {
+                    "name": "r", "namespace": "n", "uid": "u", "resourceVersion": "7",
+                    "annotations": {"kubectl.kubernetes.io/last-applied-configuration": long},
+                    "managedFields": [{"manager": long, "operation": "Apply", "fieldsV1": {"f:spec": {long.as_str(): {}}}}],
+                },
+                "spec": {
+                    "policyRef": {"name": "rules"}, "manifestRef": {"name": "tools"},
+                    "proposal": m87_core::fixtures::proposal(),
+                },
+                "status": status,
+            })))
+        };
+        let going = run(json!({"message": long}));
+        assert!(going.spec.as_ref().unwrap().is_ok(), "{:?}", going.spec);
+        let over = run(json!({"message": long, "terminal": "COMPLETE", "receipt": {"hash": "h", "logIndex": 1}}));
+        assert_eq!((&over.spec, over.policy.as_deref()), (&None, Some("rules")));
+        for view in [going, over] {
+            let kept = format!("{view:?}").len();
+            assert!(kept < 4096, "{kept} bytes");
+        }
+    }
 }

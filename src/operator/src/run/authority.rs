@@ -6,7 +6,7 @@ use super::{LaneJobs, Shared, engine, evidence, listen, watching};
 use crate::config::{Config, Lanes};
 use crate::executor::{CurrentCa, PodExecutor, PodSettings};
 use crate::gateway::{self, LaneCallers};
-use crate::health::{Part, Standing};
+use crate::health::{Part, PartState};
 use crate::lanes;
 use crate::lease::Leadership;
 use crate::receipts;
@@ -108,8 +108,8 @@ impl Ground {
         shared.health.set(
             Part::Store,
             match authority.restored() {
-                None => Standing::Well,
-                Some(why) => Standing::Degraded(why),
+                None => PartState::Well,
+                Some(why) => PartState::Degraded(why),
             },
         );
         Ok(Self { engine: engine::open(shared).await?, authority, tls, kinds, mark, cluster_uid, accepted_at, history })
@@ -208,7 +208,7 @@ impl Ground {
             receipts::serve(listener, tls, receipts::router(Arc::new(receipts)), until).await;
             drop(keep);
         });
-        shared.health.set(Part::Servers, Standing::Well);
+        shared.health.set(Part::Servers, PartState::Well);
         Ok(())
     }
 
@@ -221,7 +221,7 @@ impl Ground {
                 LaneJobs { lane, client: client(Caller::Lane(lane))?, authority, options, stop: shared.stop.clone() };
             shared.tasks.spawn((shared.lane_runner)(jobs));
         }
-        shared.health.set(Part::Lanes, Standing::Well);
+        shared.health.set(Part::Lanes, PartState::Well);
         Ok(())
     }
 

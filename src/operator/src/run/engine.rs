@@ -2,7 +2,7 @@
 
 use super::Shared;
 use crate::gateway::zeebe_client;
-use crate::health::{Health, Part, Standing};
+use crate::health::{Health, Part, PartState};
 use crate::lanes::{ZEEBE_FOLDER, Zeebe, ZeebeSecret};
 use anyhow::Context;
 use m87_authority::driver::Driver;
@@ -58,14 +58,14 @@ pub(super) fn client(engine: Option<&Engine>, zeebe: Option<&Zeebe>, caller: Cal
 pub(super) async fn look(client: Client, external: bool, health: Arc<Health>, stop: CancellationToken) {
     loop {
         let standing = match (client.topology().await, external) {
-            (Err(error), _) => Standing::Degraded(format!("it does not answer; runs wait for it: {error}")),
+            (Err(error), _) => PartState::Degraded(format!("it does not answer; runs wait for it: {error}")),
             (Ok(_), true) => match client.answers_anybody().await {
-                Ok(true) => Standing::Degraded(
+                Ok(true) => PartState::Degraded(
                     "this Zeebe answers callers without a token: whoever reaches it can do what m87 can".to_owned(),
                 ),
-                Ok(false) | Err(_) => Standing::Well,
+                Ok(false) | Err(_) => PartState::Well,
             },
-            (Ok(_), false) => Standing::Well,
+            (Ok(_), false) => PartState::Well,
         };
         health.set(Part::Engine, standing);
         if stop.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_none() {

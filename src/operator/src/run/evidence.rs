@@ -1,6 +1,6 @@
 //! What is kept outside the store, as `/readyz` and `/metrics` tell it.
 
-use crate::health::{Health, Part, Standing};
+use crate::health::{Health, Part, PartState};
 use crate::metrics::Metrics;
 use crate::world::mark::nearly_full;
 use m87_authority::publish::Unpublished;
@@ -32,7 +32,7 @@ pub(super) async fn tell(
 }
 
 /// Runs go on safely without it: receipts are in the store, and whoever holds an older checkpoint still has it.
-fn standing(unpublished: &Unpublished, mark: usize) -> Standing {
+fn standing(unpublished: &Unpublished, mark: usize) -> PartState {
     let Unpublished { namespaces, why } = unpublished;
     let late = match (namespaces, why.as_str()) {
         (_, "") => None,
@@ -40,7 +40,7 @@ fn standing(unpublished: &Unpublished, mark: usize) -> Standing {
         (count, why) => Some(format!("checkpoints that cannot be published: {count}; {why}")),
     };
     let told: Vec<String> = nearly_full(mark).into_iter().chain(late).collect();
-    if told.is_empty() { Standing::Well } else { Standing::Degraded(told.join("; ")) }
+    if told.is_empty() { PartState::Well } else { PartState::Degraded(told.join("; ")) }
 }
 
 #[cfg(test)]

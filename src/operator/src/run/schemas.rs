@@ -4,7 +4,7 @@
 //! written down would not be there. Helm upgrades the operator and its definitions apart from each other, so that is looked at.
 
 use super::Shared;
-use crate::health::{Part, Standing};
+use crate::health::{Part, PartState};
 use crate::world::call::{CallError, found};
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject};
@@ -26,7 +26,7 @@ pub(super) async fn watch(shared: Shared) {
     }
 }
 
-async fn look(shared: &Shared) -> Standing {
+async fn look(shared: &Shared) -> PartState {
     let found = tokio::try_join!(
         installed::<GovernancePolicySpec>(shared),
         installed::<ManifestSpec>(shared),
@@ -34,7 +34,7 @@ async fn look(shared: &Shared) -> Standing {
     );
     match found {
         Ok((policy, manifest, run)) => of([policy, manifest, run]),
-        Err(error) => Standing::Degraded(format!("whether they are of this version is not known: {error}")),
+        Err(error) => PartState::Degraded(format!("whether they are of this version is not known: {error}")),
     }
 }
 
@@ -56,12 +56,12 @@ async fn installed<S: Served>(shared: &Shared) -> Result<Installed, CallError> {
     Ok((name, hash == Some(schema_hash::<S>())))
 }
 
-fn of(installed: [Installed; 3]) -> Standing {
+fn of(installed: [Installed; 3]) -> PartState {
     let others: Vec<String> = installed.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect();
     if others.is_empty() {
-        return Standing::Well;
+        return PartState::Well;
     }
-    Standing::Degraded(format!(
+    PartState::Degraded(format!(
         "{} of another version are installed: fields that they do not know are dropped from what is applied; \
          install the chart m87-crds of this version",
         others.join(", ")
@@ -76,8 +76,8 @@ mod tests {
     #[test]
     fn definitions_of_another_version_are_named() {
         let standing = |[a, b, c]: [bool; 3]| of([("a".to_owned(), a), ("b".to_owned(), b), ("c".to_owned(), c)]);
-        assert_eq!(standing([true; 3]), Standing::Well);
-        let Standing::Degraded(why) = standing([true, false, false]) else { panic!("of another version") };
+        assert_eq!(standing([true; 3]), PartState::Well);
+        let PartState::Degraded(why) = standing([true, false, false]) else { panic!("of another version") };
         assert!(why.starts_with("b, c of another version"), "{why}");
     }
 }

@@ -1,7 +1,7 @@
 //! What has to be there before anything else: an API server that answers, and the custom resources.
 
 use super::Shared;
-use crate::health::{Part, Standing};
+use crate::health::{Part, PartState};
 use crate::lease;
 use crate::world::call::call;
 use m87_api::{API_VERSION, GROUP, GovernancePolicySpec, GovernedRunSpec, Spec, VERSION};
@@ -17,15 +17,15 @@ pub(super) async fn crds(shared: &Shared, stop: &CancellationToken) -> bool {
     loop {
         match missing(shared).await {
             Ok(missing) if missing.is_empty() => {
-                shared.health.set(Part::Api, Standing::Well);
+                shared.health.set(Part::Api, PartState::Well);
                 return true;
             }
             Ok(missing) => {
-                shared.health.set(Part::Api, Standing::Well);
+                shared.health.set(Part::Api, PartState::Well);
                 let why = format!("{} of {API_VERSION} are not served: install the chart m87-crds", missing.join(", "));
-                shared.health.set(Part::Crds, Standing::Waiting(why));
+                shared.health.set(Part::Crds, PartState::Waiting(why));
             }
-            Err(why) => shared.health.set(Part::Api, Standing::Waiting(why)),
+            Err(why) => shared.health.set(Part::Api, PartState::Waiting(why)),
         }
         if stop.run_until_cancelled(tokio::time::sleep(LOOK)).await.is_none() {
             return false;
@@ -47,12 +47,12 @@ async fn missing(shared: &Shared) -> Result<Vec<&'static str>, String> {
 }
 
 /// The lease as readiness has it. Whoever only waits for it is of no use yet.
-pub(super) fn of_lease(tenure: lease::Tenure) -> Standing {
+pub(super) fn of_lease(tenure: lease::Tenure) -> PartState {
     match tenure {
-        lease::Tenure::Leading => Standing::Well,
-        lease::Tenure::Unknown => Standing::Waiting("nobody has looked at it yet".to_owned()),
-        lease::Tenure::Waiting(holder) => Standing::Waiting(format!("standby: {holder} leads")),
-        lease::Tenure::Blocked(why) => Standing::Waiting(why),
-        lease::Tenure::Lost(loss) => Standing::Waiting(loss.to_string()),
+        lease::Tenure::Leading => PartState::Well,
+        lease::Tenure::Unknown => PartState::Waiting("nobody has looked at it yet".to_owned()),
+        lease::Tenure::Waiting(holder) => PartState::Waiting(format!("standby: {holder} leads")),
+        lease::Tenure::Blocked(why) => PartState::Waiting(why),
+        lease::Tenure::Lost(loss) => PartState::Waiting(loss.to_string()),
     }
 }

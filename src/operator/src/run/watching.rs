@@ -2,7 +2,7 @@
 
 use super::Shared;
 use crate::admission::{Admission, Judgement};
-use crate::health::{Part, Standing};
+use crate::health::{Part, PartState};
 use crate::lanes::Reports;
 use crate::objects::everywhere;
 use crate::reconcile::index::{Index, Key, View};
@@ -212,23 +212,23 @@ async fn look(shared: Shared, kinds: Kinds, beats: Beats, admission: Arc<Admissi
     }
 }
 
-fn of_watches(figures: &[(&'static str, usize, bool, Duration)]) -> Standing {
+fn of_watches(figures: &[(&'static str, usize, bool, Duration)]) -> PartState {
     for (kind, _, synced, age) in figures {
         if !synced {
-            return Standing::Waiting(format!("not every {kind} has been seen"));
+            return PartState::Waiting(format!("not every {kind} has been seen"));
         }
         if *age > SILENT {
-            return Standing::Waiting(format!("nothing was heard of {kind} for more than {} s", SILENT.as_secs()));
+            return PartState::Waiting(format!("nothing was heard of {kind} for more than {} s", SILENT.as_secs()));
         }
     }
-    Standing::Well
+    PartState::Well
 }
 
 /// Without the policies every actor is a non-human one, which is safe: only on a first install is it worth waiting for them.
-fn of_admission(judged: Result<Judgement, CallError>, installed_once: bool) -> Standing {
-    let worse = |why: String| if installed_once { Standing::Degraded(why) } else { Standing::Waiting(why) };
+fn of_admission(judged: Result<Judgement, CallError>, installed_once: bool) -> PartState {
+    let worse = |why: String| if installed_once { PartState::Degraded(why) } else { PartState::Waiting(why) };
     match judged {
-        Ok(Judgement::Attested) => Standing::Well,
+        Ok(Judgement::Attested) => PartState::Well,
         Ok(Judgement::Unattested { why }) => worse(why),
         Err(error) => worse(error.to_string()),
     }
@@ -249,15 +249,15 @@ pub(super) async fn lanes(shared: Shared, mut reports: watch::Receiver<Reports>)
     }
 }
 
-fn of_lanes(reports: &Reports) -> Standing {
+fn of_lanes(reports: &Reports) -> PartState {
     let waiting = reports.iter().find_map(|(lane, report)| match &report.error {
         Some(error) => Some(format!("{}: {error}", lane.name())),
         None => (report.ready == 0).then(|| format!("{} has no pod that is ready", lane.name())),
     });
     match (reports.is_empty(), waiting) {
-        (true, _) => Standing::Degraded("nothing is known of the lanes yet".to_owned()),
-        (false, Some(why)) => Standing::Degraded(why),
-        (false, None) => Standing::Well,
+        (true, _) => PartState::Degraded("nothing is known of the lanes yet".to_owned()),
+        (false, Some(why)) => PartState::Degraded(why),
+        (false, None) => PartState::Well,
     }
 }
 
@@ -268,16 +268,16 @@ mod tests {
     #[test]
     fn admission_is_waited_for_on_a_first_install_and_degraded_later() {
         let absent = || Ok(Judgement::Unattested { why: "it is absent".to_owned() });
-        assert_eq!(of_admission(absent(), false), Standing::Waiting("it is absent".to_owned()));
-        assert_eq!(of_admission(absent(), true), Standing::Degraded("it is absent".to_owned()));
-        assert_eq!(of_admission(Ok(Judgement::Attested), false), Standing::Well);
+        assert_eq!(of_admission(absent(), false), PartState::Waiting("it is absent".to_owned()));
+        assert_eq!(of_admission(absent(), true), PartState::Degraded("it is absent".to_owned()));
+        assert_eq!(of_admission(Ok(Judgement::Attested), false), PartState::Well);
     }
 
     #[test]
     fn a_watch_that_is_silent_or_not_complete_is_not_counted_on() {
         let second = Duration::from_secs(1);
-        assert_eq!(of_watches(&[("a", 0, true, second), ("b", 9, true, second)]), Standing::Well);
-        assert!(matches!(of_watches(&[("a", 0, true, second), ("b", 9, false, second)]), Standing::Waiting(_)));
-        assert!(matches!(of_watches(&[("a", 0, true, SILENT + second)]), Standing::Waiting(_)));
+        assert_eq!(of_watches(&[("a", 0, true, second), ("b", 9, true, second)]), PartState::Well);
+        assert!(matches!(of_watches(&[("a", 0, true, second), ("b", 9, false, second)]), PartState::Waiting(_)));
+        assert!(matches!(of_watches(&[("a", 0, true, SILENT + second)]), PartState::Waiting(_)));
     }
 }

@@ -7,7 +7,7 @@
 
 use super::token_review::{Identity, PodIdentity, token_review};
 use crate::executor::handle::PodHandle;
-use crate::gateway::{Known, lane_of};
+use crate::gateway::{Believed, lane_of};
 use async_trait::async_trait;
 use kube::Client;
 use m87_authority::callers::Callers;
@@ -33,7 +33,7 @@ pub struct ClusterCallers {
     namespace: String,
     authority: Arc<Authority>,
     /// Lanes that were answered for in the last seconds. Attempts are never remembered.
-    known: Mutex<Known>,
+    known: Mutex<Believed>,
     reviews: Semaphore,
 }
 
@@ -44,16 +44,16 @@ impl ClusterCallers {
             client,
             namespace: namespace.into(),
             authority,
-            known: Mutex::new(Known::default()),
+            known: Mutex::new(Believed::default()),
             reviews: Semaphore::new(REVIEWS),
         }
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn known(&self) -> std::sync::MutexGuard<'_, Believed> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn attempt(&self, claim: &Claim) -> Result<Option<Principal>, AuthorityError> {
+    async fn attempt(&self, claim: &Claimant) -> Result<Option<Principal>, AuthorityError> {
         let loaded = self.authority.store().load(&claim.run_uid).await;
         let loaded = loaded.map_err(|error| AuthorityError::Unavailable(error.to_string()))?;
         let Some(loaded) = loaded else { return Ok(None) };
@@ -95,13 +95,13 @@ impl Callers for ClusterCallers {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Caller {
     Lane(Lane),
-    Attempt(Claim),
+    Attempt(Claimant),
     Nobody,
 }
 
 /// A pod says that it is an attempt's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Claim {
+struct Claimant {
     namespace: String,
     pod: PodIdentity,
     kind: AttemptKind,
@@ -109,7 +109,7 @@ struct Claim {
     attempt: u32,
 }
 
-impl Claim {
+impl Claimant {
     fn principal(&self) -> Principal {
         let (run_uid, attempt) = (self.run_uid.clone(), self.attempt);
         match self.kind {
@@ -127,7 +127,7 @@ fn caller(identity: &Identity, own_namespace: &str) -> Caller {
         return Caller::Nobody;
     };
     match attempt_of(&pod.name) {
-        Some((kind, run_uid, attempt)) => Caller::Attempt(Claim {
+        Some((kind, run_uid, attempt)) => Caller::Attempt(Claimant {
             namespace: namespace.to_owned(),
             pod: pod.clone(),
             kind,
@@ -161,7 +161,7 @@ enum Verdict {
     Nobody,
 }
 
-fn judge(claim: &Claim, run: &Run) -> Verdict {
+fn judge(claim: &Claimant, run: &Run) -> Verdict {
     let attempts = match claim.kind {
         AttemptKind::Tool => &run.row.attempts,
         AttemptKind::Validation => &run.row.validations,
@@ -220,7 +220,7 @@ mod tests {
         fixtures::dossier().namespace.name
     }
 
-    fn claim(name: &str, uid: &str) -> Claim {
+    fn claim(name: &str, uid: &str) -> Claimant {
         match caller(&identity(&format!("{}:default", tenant()), Some((name, uid))), "m87-system") {
             Caller::Attempt(claim) => claim,
             other => panic!("{other:?}"),
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(judge(&claim("m87-tool-u-1", "pod-1"), &known), Verdict::Nobody);
         assert_eq!(judge(&claim("m87-check-u-2", "pod-1"), &known), Verdict::Nobody);
         // A namesake in another tenant's namespace.
-        let foreign = Claim { namespace: "another".to_owned(), ..claim("m87-tool-u-2", "pod-1") };
+        let foreign = Claimant { namespace: "another".to_owned(), ..claim("m87-tool-u-2", "pod-1") };
         assert_eq!(judge(&foreign, &known), Verdict::Nobody);
         let elsewhere = run(AttemptKind::Tool, Some(PodHandle { namespace: "another".to_owned(), ..made }));
         assert_eq!(judge(&foreign, &elsewhere), Verdict::Nobody);

@@ -26,7 +26,7 @@ async fn owner(place: &Place) -> Owner {
     Owner { name: "m87".to_owned(), uid: made.metadata.uid.unwrap() }
 }
 
-async fn settings(place: &Place) -> Settings {
+pub(crate) async fn settings(place: &Place) -> Settings {
     Settings {
         namespace: place.namespace.clone(),
         owner: owner(place).await,
@@ -41,21 +41,25 @@ async fn settings(place: &Place) -> Settings {
     }
 }
 
-struct Running {
-    reports: watch::Receiver<Reports>,
+pub(crate) struct Running {
+    pub(crate) reports: watch::Receiver<Reports>,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
 fn start(place: &Place, settings: &Settings) -> Running {
+    start_with(place, settings, Loads::Unknown)
+}
+
+pub(crate) fn start_with(place: &Place, settings: &Settings, loads: Loads) -> Running {
     let (sender, reports) = watch::channel(Reports::new());
     let stop = CancellationToken::new();
-    let task = tokio::spawn(run(place.client.clone(), settings.clone(), Loads::Unknown, sender, stop.clone()));
+    let task = tokio::spawn(run(place.client.clone(), settings.clone(), loads, sender, stop.clone()));
     Running { reports, stop, task }
 }
 
 impl Running {
-    async fn end(self) {
+    pub(crate) async fn end(self) {
         self.stop.cancel();
         self.task.await.unwrap();
     }

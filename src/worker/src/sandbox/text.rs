@@ -47,8 +47,8 @@ pub fn readable(raw: &[u8]) -> String {
     text.get(start..).unwrap_or_default().trim_end().to_owned()
 }
 
-/// Without escape sequences (ECMA-48), control characters but line feed and tab, and bidirectional overrides.
-fn clean(text: &str) -> String {
+/// Without escape sequences (ECMA-48), control characters but line feed and tab, and bidirectional overrides: it cannot steer a terminal.
+pub fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut characters = text.chars().peekable();
     while let Some(character) = characters.next() {

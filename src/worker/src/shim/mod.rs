@@ -8,6 +8,7 @@
 
 mod check;
 pub mod link;
+mod log;
 mod stage;
 mod watch;
 mod workplace;

@@ -2,6 +2,7 @@
 
 use super::ShimError;
 use super::link::{self, Become, Done, Go, Left, Said, Task};
+use super::log::Log;
 use super::workplace::{USAGE, Workplace};
 use crate::sandbox::family;
 use crate::sandbox::folder::{self, NoFile};
@@ -11,7 +12,7 @@ use m87_core::evidence::{Ended, LimitKind};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, WaitStatus};
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Stdout};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -126,6 +127,7 @@ struct Tool<'a> {
     /// Its standard output and error; `None` once nobody can write to it any more.
     output: Option<File>,
     tail: Tail,
+    log: Log<Stdout>,
     started: Instant,
 }
 
@@ -142,7 +144,8 @@ impl<'a> Tool<'a> {
         let started = Instant::now();
         let end = rustix::process::pidfd_open(pid, PidfdFlags::empty())
             .map_err(|error| Failed::Lost(format!("the process could not be watched and was killed: {error}")))?;
-        Ok(Self { go, home, pid, end, output: Some(output), tail: Tail::default(), started })
+        let log = Log::new(std::io::stdout());
+        Ok(Self { go, home, pid, end, output: Some(output), tail: Tail::default(), log, started })
     }
 
     /// Until it ends or has to; `None` if `exec` is gone.
@@ -206,7 +209,11 @@ impl<'a> Tool<'a> {
             };
             match output.read(&mut buffer) {
                 Ok(0) => self.output = None,
-                Ok(count) => self.tail.push(buffer.get(..count).unwrap_or_default()),
+                Ok(count) => {
+                    let printed = buffer.get(..count).unwrap_or_default();
+                    self.tail.push(printed);
+                    self.log.pass_on(printed);
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error),

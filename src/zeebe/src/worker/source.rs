@@ -29,6 +29,18 @@ struct Push {
     sweep: Notify,
 }
 
+impl Push {
+    /// Resolves when a stream has opened.
+    async fn opened(&self) {
+        loop {
+            self.sweep.notified().await;
+            if self.open.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    }
+}
+
 /// Takes jobs of one type until told to stop.
 pub(super) async fn take_jobs(line: Line) {
     let line = Arc::new(line);
@@ -48,9 +60,16 @@ async fn poll(line: &Arc<Line>, push: &Push) {
         let wait = if pushed { Duration::ZERO } else { line.options.hold };
         let wanted = slots.num_permits();
         let asked = Instant::now();
+        let mut answer = Box::pin(ask(line.clone(), wanted, wait));
         let answer = tokio::select! {
+            biased;
+            answer = &mut answer => answer,
             () = line.stop.cancelled() => return,
-            answer = line.client.activate_jobs(&line.ask, u32::try_from(wanted).unwrap_or(u32::MAX), wait) => answer,
+            // What the stream that is open again brings needs the slots, which a held poll would keep from it.
+            () = push.opened(), if !pushed => {
+                line.tasks.spawn(give_back(line.clone(), answer));
+                continue;
+            }
         };
         if let Some(listener) = &line.options.listener {
             (listener.0)(&line.ask.job_type, answer.as_ref().map(|_| ()));
@@ -83,6 +102,20 @@ async fn poll(line: &Arc<Line>, push: &Push) {
             () = push.sweep.notified(), if !waits.failing() => {}
         }
     }
+}
+
+async fn ask(line: Arc<Line>, wanted: usize, wait: Duration) -> Result<Vec<Job>, Error> {
+    line.client.activate_jobs(&line.ask, u32::try_from(wanted).unwrap_or(u32::MAX), wait).await
+}
+
+/// Hands back what a poll brings that nobody has slots for any more: cut off, it might have taken jobs already.
+async fn give_back(line: Arc<Line>, answer: impl Future<Output = Result<Vec<Job>, Error>>) {
+    let jobs = tokio::select! {
+        biased;
+        answer = answer => answer.unwrap_or_default(),
+        () = line.stop.cancelled() => return,
+    };
+    jobs.into_iter().for_each(|job| hand_back(&line, job));
 }
 
 async fn have_pushed(line: &Arc<Line>, push: &Push) {

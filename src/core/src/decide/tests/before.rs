@@ -34,8 +34,15 @@ fn missing_or_blank_is_refusal_for_every_proposal_field() {
 
 #[test]
 fn a_mistyped_proposal_field_is_never_read_as_something_else() {
-    let whole = serde_json::to_value(dossier().proposal).unwrap();
-    for field in ["tool", "capability", "actionType", "target", "risk", "reasoningTrace"] {
+    let whole = Proposal { capability: Some("sum-payments".to_owned()), ..dossier().proposal };
+    assert!(
+        !format!("{whole:?}").contains("None"),
+        "a field of the example is absent, and so it is not tried: {whole:?}"
+    );
+    let whole = serde_json::to_value(whole).unwrap();
+    // The input is any JSON; the tool's schema judges it.
+    let fields: Vec<&String> = whole.as_object().unwrap().keys().filter(|field| *field != "input").collect();
+    for field in fields {
         for mistyped in [json!(3), json!(true), json!(["x"]), json!({"x": 1}), json!(1.5)] {
             let mut value = whole.clone();
             value[field] = mistyped;

@@ -5,5 +5,6 @@ mod definitions;
 mod flows;
 mod governed;
 mod jobs;
+mod listeners;
 mod properties;
 mod variables;

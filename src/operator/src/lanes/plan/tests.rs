@@ -43,6 +43,39 @@ fn nothing_is_written_while_nothing_differs() {
     assert_eq!(plan(&settings(), &facts(Found::Going)), []);
 }
 
+/// Whoever applies a version, a status or null owns it, and from then on fights with whoever else writes it.
+#[test]
+fn what_is_applied_is_only_what_is_meant_no_version_no_status_no_null() {
+    fn walk(path: &str, value: &Value) {
+        match value {
+            Value::Null => panic!("{path} is null"),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            Value::Array(items) => items.iter().for_each(|item| walk(path, item)),
+            Value::Object(fields) => fields.iter().for_each(|(name, field)| walk(&format!("{path}/{name}"), field)),
+        }
+    }
+    let secret = |ca, token| Some(ZeebeSecret { name: "zeebe".to_owned(), ca, token });
+    let zeebe = |secret| Some(Zeebe { address: "z:443".to_owned(), prefix: Prefix::default(), secret });
+    let full = Settings {
+        pull_policy: Some("Always".to_owned()),
+        pull_secrets: vec!["one".to_owned(), "two".to_owned()],
+        job_timeout: Some(Duration::from_secs(5)),
+        zeebe: zeebe(secret(true, true)),
+        ..settings()
+    };
+    let bare = Settings { zeebe: zeebe(None), ..settings() };
+    for settings in [settings(), full, bare, Settings { zeebe: zeebe(secret(false, true)), ..settings() }] {
+        for lane in Lane::ALL {
+            let planned = plan(&settings, &[Facts { lane, wanted: 2, found: Found::Absent }]);
+            let [Action::Apply { object, .. }] = planned.as_slice() else { panic!("it is applied") };
+            walk("", object);
+            let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+            assert_eq!(names(object), ["apiVersion", "kind", "metadata", "spec"]);
+            assert_eq!(names(&object["metadata"]), ["labels", "name", "namespace", "ownerReferences"]);
+        }
+    }
+}
+
 #[test]
 fn a_quantity_that_the_api_server_writes_its_own_way_is_the_same() {
     let planned = |wanted: &str, found: &str| {

@@ -44,6 +44,8 @@ struct State {
     forgotten: u64,
     faults: VecDeque<(Verb, Fault)>,
     requests: Vec<Verb>,
+    /// What was sent with each write.
+    sent: Vec<(Verb, Value)>,
 }
 
 #[derive(Clone)]
@@ -151,6 +153,11 @@ impl FakeApi {
         self.state().requests.iter().filter(|request| **request == verb).count()
     }
 
+    /// What was sent with each request of a sort that writes.
+    pub(super) fn sent(&self, verb: Verb) -> Vec<Value> {
+        self.state().sent.iter().filter(|(of, _)| *of == verb).map(|(_, body)| body.clone()).collect()
+    }
+
     pub(super) fn writes(&self) -> usize {
         self.count(Verb::PatchStatus) + self.count(Verb::Delete) + self.count(Verb::Event)
     }
@@ -179,7 +186,7 @@ impl FakeApi {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let query = parts.uri.query().unwrap_or_default().to_owned();
         let verb = match (&parts.method, path.as_slice()) {
-            (_, [.., "events"]) => Verb::Event,
+            (_, [.., "events"] | [.., "events", _]) => Verb::Event,
             (&Method::PATCH, _) => Verb::PatchStatus,
             (&Method::DELETE, _) => Verb::Delete,
             (_, ["apis", _, _, _]) if query.contains("watch=true") => Verb::Watch,
@@ -189,6 +196,9 @@ impl FakeApi {
         let fault = {
             let mut state = self.state();
             state.requests.push(verb);
+            if matches!(verb, Verb::PatchStatus | Verb::Event) {
+                state.sent.push((verb, serde_json::from_slice(&body).unwrap()));
+            }
             let at = state.faults.iter().position(|(of, _)| *of == verb);
             at.and_then(|at| state.faults.remove(at)).map(|(_, fault)| fault)
         };

@@ -2,6 +2,7 @@
 
 mod api;
 mod rig;
+mod written;
 
 use api::{FakeApi, Fault, Verb};
 use m87_api::{GovernancePolicySpec, GovernedRunSpec, Spec};

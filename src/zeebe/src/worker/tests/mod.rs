@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod busy;
 mod fake;
 
 use std::{
@@ -131,6 +132,21 @@ async fn a_stream_that_is_cut_is_opened_again_and_what_came_meanwhile_is_done() 
     let missed = fake.create(3);
     fake.until("opened again", |s| s.streams_opened == 2).await;
     fake.until("done", |s| s.completed.iter().any(|(key, _)| *key == missed)).await;
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_held_poll_keeps_no_slot_from_what_a_stream_brings_that_is_open_again() {
+    let (fake, client) = Fake::serve(true);
+    let (hold, timeout) = (Duration::from_secs(60), Duration::from_secs(60));
+    let patient = WorkerOptions { hold, timeout, back_off: BackOff { first: ms(200), cap: ms(200) }, ..options() };
+    let running = Running::start(&client, patient, answer(|_, _| async { done() }));
+    fake.until("stream", |s| s.streams_opened == 1).await;
+    fake.cut_stream();
+    fake.until("held poll", |s| s.polls.contains(&(32, 60_000))).await;
+    fake.until("stream again", |s| s.streams_opened == 2).await;
+    let pushed = fake.create(3);
+    fake.until("pushed", |s| s.completed.iter().any(|(key, _)| *key == pushed)).await;
     running.stop().await;
 }
 

@@ -1,0 +1,32 @@
+//! Which process the engine gets, and how often.
+
+use crate::scene::{Served, end};
+use m87_bpmn::EXECUTABLE;
+use m87_core::fixtures;
+use m87_core::policy::ProcessSource;
+use std::sync::atomic::Ordering;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_is_deployed_once_for_each_content_and_engine_however_often_m87_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let own = fixtures::policy();
+    let mut other = fixtures::policy();
+    other.process = Some(ProcessSource { bpmn: format!("{EXECUTABLE}<!-- of other content -->") });
+    // Which engine there is at each start, and what it is given for the two.
+    for (start, (engine, expected)) in [(1, 2), (1, 0), (1, 0), (1, 0), (2, 2), (2, 0), (1, 0)].into_iter().enumerate()
+    {
+        let served = Served::begin(folder.path()).await;
+        served.around.engine.store(engine, Ordering::SeqCst);
+        for policy in [&own, &other, &own, &other] {
+            let deployed = served.driver.deploy_process(policy).await.unwrap().unwrap();
+            assert_eq!(deployed.engine_id, format!("engine-{engine}"));
+        }
+        // A run asks for nothing more.
+        served.open(&format!("run-{start}")).await;
+        while served.around.instances.lock().unwrap().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        assert_eq!(served.around.deployed.load(Ordering::SeqCst), expected, "start {start}, engine {engine}");
+        end(served).await;
+    }
+}
