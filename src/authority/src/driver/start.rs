@@ -44,9 +44,16 @@ enum Outcome {
 }
 
 impl Driver {
-    /// Starts the run's instance in a task of its own, trying until it is done.
+    /// Starts the run's instance in a task of its own, trying until it is done, unless this process has it in hand already: who opens
+    /// it and who looks after all may come at the same time.
     pub(super) fn spawn_start(&self, uid: String) {
-        self.in_hand().insert(uid.clone());
+        if self.in_hand().insert(uid.clone()) {
+            self.spawn_start_again(uid);
+        }
+    }
+
+    /// The same for a run that is in hand, and whose instance is gone.
+    pub(super) fn spawn_start_again(&self, uid: String) {
         let driver = self.clone();
         let tenant = tracing::field::Empty;
         let span = tracing::info_span!("run", run = %uid, tenant, trace = %uid.replace('-', ""));

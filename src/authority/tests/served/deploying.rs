@@ -1,10 +1,11 @@
-//! Which process the engine gets, and how often.
+//! What the engine is asked for, and how often.
 
 use crate::scene::{Served, end};
 use m87_bpmn::EXECUTABLE;
 use m87_core::fixtures;
 use m87_core::policy::ProcessSource;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_is_deployed_once_for_each_content_and_engine_however_often_m87_starts() {
@@ -24,9 +25,29 @@ async fn a_process_is_deployed_once_for_each_content_and_engine_however_often_m8
         // A run asks for nothing more.
         served.open(&format!("run-{start}")).await;
         while served.around.instances.lock().unwrap().is_empty() {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
         }
         assert_eq!(served.around.deployed.load(Ordering::SeqCst), expected, "start {start}, engine {engine}");
         end(served).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_instance_is_started_once_however_many_open_the_run_and_look_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let served = Served::begin(folder.path()).await;
+    let driver = &served.driver;
+    for at in 1..=20 {
+        let request = Served::request(&format!("run-{at}"));
+        let (first, looked, second) = tokio::join!(driver.open(&request), driver.look_around(), driver.open(&request));
+        assert!(first.is_ok() && looked.is_ok() && second.is_ok());
+        driver.look_around().await.unwrap();
+    }
+    let started = || served.around.instances.lock().unwrap().len();
+    while started() < 20 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(started(), 20);
+    end(served).await;
 }
