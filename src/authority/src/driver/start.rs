@@ -47,13 +47,9 @@ impl Driver {
     /// Starts the run's instance in a task of its own, trying until it is done, unless this process has it in hand already: who opens
     /// it and who looks after all may come at the same time.
     pub(super) fn spawn_start(&self, uid: String) {
-        if self.in_hand().insert(uid.clone()) {
-            self.spawn_start_again(uid);
+        if !self.in_hand().insert(uid.clone()) {
+            return;
         }
-    }
-
-    /// The same for a run that is in hand, and whose instance is gone.
-    pub(super) fn spawn_start_again(&self, uid: String) {
         let driver = self.clone();
         let tenant = tracing::field::Empty;
         let span = tracing::info_span!("run", run = %uid, tenant, trace = %uid.replace('-', ""));

@@ -134,8 +134,8 @@ impl Driver {
                 let Some(engine) = engine else { return Ok(()) };
                 authority.apply(uid, |_| Event::Engine(engine.to_owned())).await?;
                 authority.discard(&loaded.run).await;
-                self.in_hand().insert(uid.to_owned());
-                self.spawn_start_again(uid.to_owned());
+                self.in_hand().remove(uid);
+                self.spawn_start(uid.to_owned());
             }
             Look::Tend => {
                 authority.tend_tool(uid, MayBegin::NotNow).await?;

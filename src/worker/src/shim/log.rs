@@ -1,5 +1,6 @@
 //! What a command prints, passed on as it comes to where this process prints: in a pod that is the log of the command's container, for
-//! who looks while it runs. Nothing depends on it, and the command is never held up by it: what is recorded is kept elsewhere.
+//! who looks while it runs. Nothing depends on it, and the command waits for it for
+//! an instant in all: what is recorded is kept elsewhere.
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use std::os::fd::AsFd;
