@@ -38,7 +38,9 @@ async fn an_instance_is_started_once_however_many_open_the_run_and_look_after_it
     let served = Served::begin(folder.path()).await;
     let driver = &served.driver;
     for at in 1..=20 {
-        let request = Served::request(&format!("run-{at}"));
+        let mut request = Served::request(&format!("run-{at}"));
+        // By its uid it is one run for both; without, the second would be another that asks for the same.
+        request.uid = Some(format!("00000000-0000-4000-8000-0000000000{at:02}"));
         let (first, looked, second) = tokio::join!(driver.open(&request), driver.look_around(), driver.open(&request));
         assert!(first.is_ok() && looked.is_ok() && second.is_ok());
         driver.look_around().await.unwrap();
